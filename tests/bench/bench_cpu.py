@@ -2,14 +2,16 @@
 """bench_cpu.py - attention on a CPU: attngen's kernels beside those of other libraries that are installed (PyTorch, zentorch,
 onnxruntime, ggml), in one run, on the same shapes and threads. What it is not: part of attngen; it needs one of them, or none.
 
-    tests/bench/bench_cpu.py out/bin/attngen [--mode prefill,decode] [--dtype f32,bf16,f16] [--kv int8,fp8,q8_0,q4_0] [--invariant]
+    tests/bench/bench_cpu.py out/bin/attngen [--mode prefill,decode,packed] [--dtype f32,bf16,f16] [--kv int8,fp8,q8_0,q4_0] [--invariant]
         [--dims 64,128] [--lengths 512,2048,8192] [--causal 0,1] [--heads 8] [--kv-heads N] [--batch 1] [--queries 1] [--threads 1,2]
         [--tune SECONDS] [--rounds 4] [--round SECONDS] [--peers NAME,...] [--csv FILE] [--svg FILE]
 
 Prefill is N queries over N keys, and GFLOP/s count the pairs that a causal mask lets take part. Decode is --queries of them over N keys,
-32 heads over 8 unless others are named, and what counts is the rate at which K and V are read, as they are stored, each once. With
+32 heads over 8 unless others are named, and what counts is the rate at which K and V are read, as they are stored, each once. Packed
+is four prompts of N tokens each, unless --batch says how many, in one packed batch; attngen alone has that. With
 --kv, K and V are of each of those types too, and attngen's own time with K and V of the queries' type stands beside. With --invariant
-attngen's kernels promise the same bits whatever else is in the problem, and its own time without that promise stands beside.
+attngen's kernels promise the same bits whatever else is in the problem, and its own time without that promise stands beside;
+behind the table is what the promise costs, by mode and type.
 
 attngen's kernel is what `attngen tune` finds for the shape within so many seconds. Then rounds alternate, a second of each contender,
 in an order that turns; printed are the best launch of all rounds and the median of rounds' medians: on a machine that others use, too,
@@ -37,7 +39,8 @@ class Cell:
     def __init__(self, mode, dtype, kv, dim, length, causal, threads, options):
         self.mode, self.dtype, self.kv, self.dim, self.causal, self.threads = mode, dtype, kv, dim, causal, threads
         decode = mode == "decode"
-        self.batch, self.heads = options.batch, options.heads or (32 if decode else 8)
+        self.batch = options.batch if options.batch > 1 or mode != "packed" else 4
+        self.heads = options.heads or (32 if decode else 8)
         self.kv_heads = options.kv_heads or (8 if decode else self.heads)
         self.queries, self.keys = (options.queries if decode else length), length
         pairs = self.queries * self.keys - (self.queries * (self.queries - 1) // 2 if causal else 0)
@@ -59,6 +62,7 @@ class Ours:
         dtype = cell.dtype if kv == cell.dtype else f"q={cell.dtype},kv={kv}"
         self.options = ["--dtype", dtype, "--shape", ",".join(map(str, shape)), "--threads", str(cell.threads)]
         self.options += (["--causal"] if cell.causal else []) + (["--invariant"] if invariant else [])
+        self.options += ["--cu-seqlens-q", "equal", "--cu-seqlens-k", "equal"] if cell.mode == "packed" else []
         self.program, self.seconds, self.variant, self.peak = given.program, given.round, "", 0
         self.ask("tune", "--time-limit", str(given.tune))
 
@@ -115,7 +119,7 @@ def contenders_of(cell, options, absent):
         made[WHOLE] = Ours(cell, cell.dtype, options.invariant, options)
     if options.invariant:
         made[FREE] = Ours(cell, cell.kv, False, options)
-    for name in options.peers:
+    for name in options.peers if cell.mode != "packed" else []:
         try:
             made[name] = Peer(PEERS[name](cell), options.round)
         except Exception as why:  # Absent, or what another library raises of its own
@@ -132,7 +136,7 @@ def compare(cell, options, absent):
             seen[c].append(made[c].round())
     for c in made.values():
         getattr(c, "close", lambda: None)()
-    row = {"cell": cell, "variant": made[OURS].variant, "peak": made[OURS].peak if cell.mode == "prefill" else options.read[cell.threads]}
+    row = {"cell": cell, "variant": made[OURS].variant, "peak": options.read[cell.threads] if cell.mode == "decode" else made[OURS].peak}
     for c in made:
         row[c] = (cell.rate(min(x[0] for x in seen[c])), cell.rate(median([x[1] for x in seen[c]])))
     return row
@@ -228,7 +232,7 @@ def read_options():
     parser.add_argument("--csv")
     parser.add_argument("--svg")
     options = parser.parse_args()
-    for given, known, what in ((options.mode, ["prefill", "decode"], "mode"), (options.peers, list(PEERS), "peers"),
+    for given, known, what in ((options.mode, ["prefill", "decode", "packed"], "mode"), (options.peers, list(PEERS), "peers"),
                                (options.dtype + options.kv, list(BITS), "dtype or --kv")):
         for word in given:
             if word not in known:
@@ -239,7 +243,17 @@ def read_options():
 def cells_of(options):
     return [Cell(mode, t, kv, dim, n, bool(causal), threads, options)
             for mode in options.mode for t in options.dtype for kv in [t] + options.kv for dim in options.dims
-            for threads in options.threads for causal in (options.causal if mode == "prefill" else [0]) for n in options.lengths]
+            for threads in options.threads for causal in ([0] if mode == "decode" else options.causal) for n in options.lengths]
+
+
+def print_promise(rows):
+    """What the promise of the same bits costs: of each mode and type the share of the speed without it."""
+    print("\n| attngen to the same, not invariant | cells | best: mean | least | median: mean | least |\n|---|---|---|---|---|---|")
+    for kind in dict.fromkeys((r["cell"].mode, r["cell"].kv) for r in rows):
+        here = [r for r in rows if (r["cell"].mode, r["cell"].kv) == kind]
+        shares = [[r[OURS][i] / r[FREE][i] for r in here] for i in (0, 1)]
+        print(f"| {kind[0]}, {kind[1]} | {len(here)} | " + " | ".join(f"{geometric_mean(x):.2f} | {min(x):.2f}" for x in shares) + " |")
+    print()
 
 
 def main():
@@ -258,6 +272,8 @@ def main():
                 absent.setdefault((OURS, str(why)), []).append(cell.label())
                 continue
             print(text_of(rows[-1], names), flush=True)
+    if options.invariant and rows:
+        print_promise(rows)
     for n in names[1:]:
         for i, what in enumerate(("best", "medians")):
             x = [r[OURS][i] / r[n][i] for r in rows if n in r]

@@ -2,10 +2,11 @@
  * but one sequence's queries and what these see, give its rows the same bits. On this processor's isas by libtcc and our own
  * machine code, on the first OpenCL device, and of sm80 and sm90 there, where that is a card that runs them, else as
  * tests/kit/emulated.h does.
+ * Then pairs of plans, of which libattn itself chooses the kernels.
  *     ATTN_SEED      where random choices and data begin
  *     ATTNGEN_PAIRS  how many pairs on each (300 on the processor; fewer elsewhere; with ATTNGEN_SOAK 10000)
  *     ATTN_FAMILY    the number of the only family of kernels to look at, as a failure names it
- *     ATTN_ISAS      isas with commas: only these */
+ *     ATTN_ISAS      isas with commas, and `plans`: only these */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,6 +29,7 @@
 #include "../kit/child.h"
 #include "../kit/emulated.h"
 #include "../kit/judge.h"
+#include "../kit/planned.h"
 #include "../kit/seed.h"
 #include "../kit/shown.h"
 
@@ -46,7 +48,7 @@ struct place {
 };
 
 struct shared {
-    atomic_int families, pairs, differ, with[FIELD_COUNT];
+    atomic_int families, pairs, differ, unlike, with[FIELD_COUNT];
     struct totals totals;
 };
 
@@ -350,6 +352,93 @@ static void test_emulated(void **state)
     run_program(argv, "/dev/null");
 }
 
+/* ---- plans ---- */
+
+/* Pairs of plans of one family; out->text has the first that differs. Returns whether one does. */
+static int run_plans(void *arg)
+{
+    struct task *t = arg;
+    struct shared *h = t->suite->shared;
+    struct attn_options options = {.size = sizeof options, .cache_dir = ""};
+    struct attn_context *context = NULL;
+    struct attn_error why;
+    if (attn_context_create(&options, &context, &why) != ATTN_OK)
+        return 1;
+    for (int i = 0; i < t->suite->place->of_family && !t->out->failed; i++) {
+        struct subject s;
+        struct shown shown[2] = {{0}};
+        struct planned plan[2];
+        struct gen_error err = {0};
+        char where[160] = "";
+        int failed = 0;
+        draw_caller(t->suite->place, &t->state, &t->caller);
+        subject_draw(&t->caller, &t->state, random_below(&t->state, 6) ? 600 : 4500, false, &s);
+        s.absolute = true;
+        for (int k = 0; k < 2 && !failed; k++) {
+            struct variant v = t->caller;
+            v.field[F_PACKED] = random_below(&t->state, 2), v.field[F_PAGED] = random_below(&t->state, 3) == 0;
+            planned_init(&plan[k], context, &v, random_next(&t->state));
+            failed = subject_show(&s, &v, &plan[k].kernel, &t->state, &shown[k], &err);
+        }
+        const int64_t differ = failed ? 0 : shown_differ(&s, &shown[0], &shown[1], where, sizeof where);
+        atomic_fetch_add(&h->pairs, 1), atomic_fetch_add(&h->differ, differ > 0);
+        if (!failed) {
+            struct variant v;
+            atomic_fetch_add(&h->unlike, strcmp(strstr(plan[0].name, "_on_"), strstr(plan[1].name, "_on_")) != 0);
+            for (int k = 0; k < 2; k++)
+                atomic_fetch_add(&h->with[F_SPLIT], variant_decode(plan[k].name, &v, &err) == 0 && v.field[F_SPLIT]);
+        }
+        if (differ || failed) {
+            snprintf(t->out->text, sizeof t->out->text, "pair %d: %.150s; %.110s; %.90s; %.60s; %.110s; %.90s; %.60s", i,
+                     failed ? err.text : where, plan[0].name, plan[0].how, shown[0].how, failed ? "" : plan[1].name,
+                     failed ? "" : plan[1].how, failed ? "" : shown[1].how);
+            t->out->failed = 1;
+        }
+        shown_free(&shown[0]), shown_free(&shown[1]);
+        subject_free(&s);
+    }
+    attn_context_destroy(context);
+    t->out->done = true;
+    return t->out->failed;
+}
+
+static int judge_plans(void *arg, int index)
+{
+    const struct suite *s = arg;
+    struct task t = {.suite = s, .state = s->seed + (uint64_t)index * 0x9e3779b97f4a7c15u, .out = shared_memory(sizeof *t.out)};
+    char form[60], why[200] = "";
+    if (!t.out)
+        return 1;
+    snprintf(form, sizeof form, "ATTN_SEED=%llu ATTN_FAMILY=%d", (unsigned long long)s->seed, index);
+    const bool failed = run_child(run_plans, &t, getenv("ATTNGEN_SOAK") ? TIMEOUT_SOAK : TIMEOUT, why, sizeof why) != 0;
+    if (failed) {
+        char text[900];
+        snprintf(text, sizeof text, "%s %s", t.out->text, why);
+        judge_failed(&s->shared->totals, "plans of libattn", form, text);
+    }
+    shared_free(t.out, sizeof *t.out);
+    return failed;
+}
+
+static void test_plans(void **state)
+{
+    const char *only = getenv("ATTN_FAMILY"), *pairs = getenv("ATTNGEN_PAIRS");
+    const struct place p = {.isa = ISA_C, .pairs = 50, .soak = 10000, .of_family = 25};
+    struct suite s = {.place = &p, .seed = test_seed(), .shared = shared_memory(sizeof *s.shared)};
+    const int most = pairs ? atoi(pairs) : getenv("ATTNGEN_SOAK") ? p.soak : p.pairs;
+    (void)state;
+    if (!test_wants("plans"))
+        skip();
+    assert_non_null(s.shared);
+    const int failed = only ? judge_plans(&s, atoi(only)) : run_jobs((most + p.of_family - 1) / p.of_family, judge_plans, &s);
+    const int found = s.shared->pairs, unlike = s.shared->unlike, splits = s.shared->with[F_SPLIT];
+    print_message("# plans: %d pairs, %d with a bit that differs; %d of two kernels, %d plans with split\n", found,
+                  (int)s.shared->differ, unlike, splits);
+    shared_free(s.shared, sizeof *s.shared);
+    assert_int_equal(failed, 0);
+    assert_true(found < 50 || (unlike > 0 && splits > 0 && splits < 2 * found)); /* they are not all alike */
+}
+
 static int setup(void **state)
 {
     struct gen_error err;
@@ -368,6 +457,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_processor), cmocka_unit_test(test_opencl),
                                        cmocka_unit_test(test_card),
-                                       cmocka_unit_test(test_emulated)};
+                                       cmocka_unit_test(test_emulated), cmocka_unit_test(test_plans)};
     return cmocka_run_group_tests_name("invariant", tests, setup, teardown);
 }

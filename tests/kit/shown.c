@@ -274,7 +274,7 @@ static void set_args(struct showing *x)
     memcpy(a->q_stride, x->q.stride, sizeof a->q_stride), memcpy(a->k_stride, x->k.stride, sizeof a->k_stride);
     memcpy(a->v_stride, x->values.stride, sizeof a->v_stride), memcpy(a->o_stride, x->o.stride, sizeof a->o_stride);
     a->kv_lens = lens && !same ? x->kv_lens : NULL;
-    a->bottom_right = random_below(x->state, 2);
+    a->bottom_right = random_below(x->state, 2) && !(s->absolute && s->first + x->out->from != x->keys - x->n);
     a->offset = s->first + x->out->from - (a->bottom_right ? x->keys - x->n : 0);
     memcpy(f->window, s->window, sizeof f->window);
     f->softcap = s->softcap, f->slopes = s->slopes, f->sinks = s->sinks;

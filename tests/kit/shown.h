@@ -18,6 +18,7 @@ struct subject {
     float *slopes, *sinks, *k_scales, *v_scales; /* [heads]; [kv_heads, keys] */
     char *q, *k, *values, *bias;                 /* [heads, rows], [kv_heads, keys] of rows; [heads, rows, keys] */
     uint8_t *mask;
+    bool absolute; /* where its rows stand is always given as such, or counted from the last key as attn.h does */
     bool whole; /* strides and beginnings are multiples of 16 bytes, as kernels of tensor cores want them */
 };
 
