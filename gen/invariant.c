@@ -32,6 +32,10 @@
  * 10. Which isa. It is the first one, in a fixed order, that has kernels for the types, head dims and features, whatever tuning,
  *     packing or a model of speed says (tune/isa.c). Rows that a device's copy engine does not take as they lie must not go to
  *     another isa.
+ * 11. What f16 loses of a small probability times the scale of its value, on the tensor cores. That depends on the power of two by
+ *     which scales are divided, and that on the largest scale of a tile, which may be of a key that the row does not see: here each
+ *     row has a power of its own, by the keys that it sees. On sm80 narrow keys and values are always widened by all warps
+ *     together, since warps that do so alone take columns in another order.
  *
  * A NaN or an infinity in K or V reaches the rows whose tiles hold it, as always; so the promise is for finite ones. */
 #include "invariant.h"
@@ -62,24 +66,30 @@ static const struct fixed {
     enum isa isa;
     int widest;
     int32_t tile_k, split, lazy;
+    bool narrow; /* for narrow K and V alone */
 } rules[] = {
-    {ISA_C, ANY, 64, SPLIT_C, 0},
-    {ISA_AVX2, ANY, 128, SPLIT_C, 0},
-    {ISA_AVX512, ANY, 256, SPLIT_C, 0},
-    {ISA_AVX512BF16, ANY, 256, SPLIT_C, 0},
-    {ISA_NEON, ANY, 64, SPLIT_C, 0},
-    {ISA_NEONBF16, ANY, 64, SPLIT_C, 0},
-    {ISA_PORTABLE, ANY, 64, 0, 0},
-    {ISA_SM90, 128, 128, SPLIT_SM90, 1},
-    {ISA_SM90, ANY, 64, SPLIT_SM90, 1},
-    {ISA_SM80, ANY, 64, 0, 1},
+    {ISA_C, ANY, 64, SPLIT_C, 0, false},
+    {ISA_AVX2, ANY, 128, SPLIT_C, 0, false},
+    {ISA_AVX512, ANY, 256, SPLIT_C, 0, false},
+    {ISA_AVX512BF16, ANY, 256, SPLIT_C, 0, false},
+    {ISA_NEON, ANY, 64, SPLIT_C, 0, false},
+    {ISA_NEONBF16, ANY, 64, SPLIT_C, 0, false},
+    {ISA_PORTABLE, ANY, 64, 0, 0, false},
+    {ISA_SM90, 64, 128, SPLIT_SM90, 1, true}, /* more keys of wider rows do not fit the registers */
+    {ISA_SM90, 128, 64, SPLIT_SM90, 1, true},
+    {ISA_SM90, ANY, 32, SPLIT_SM90, 1, true},
+    {ISA_SM90, 128, 128, SPLIT_SM90, 1, false},
+    {ISA_SM90, ANY, 64, SPLIT_SM90, 1, false},
+    {ISA_SM80, ANY, 32, 0, 1, true},
+    {ISA_SM80, ANY, 64, 0, 1, false},
 };
 
 static const struct fixed *rule_of(const struct variant *v)
 {
     const int32_t *f = v->field, widest = f[F_HEAD_DIM_V] > f[F_HEAD_DIM] ? f[F_HEAD_DIM_V] : f[F_HEAD_DIM];
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-        if ((int32_t)rules[i].isa == f[F_ISA] && widest <= rules[i].widest)
+        if ((int32_t)rules[i].isa == f[F_ISA] && widest <= rules[i].widest &&
+            (!rules[i].narrow || variant_is_narrow(v)))
             return &rules[i];
     return NULL;
 }

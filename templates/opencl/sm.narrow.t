@@ -63,6 +63,8 @@ INLINED void add_values(float *out, const uint *p, ${RESTS ? "const uint *rest, 
     }
 }
 
+% end
+% if ISA == "sm80" or FEW or INVARIANT
 /* For scales of values of which `top` is the largest: the power of two by which they are divided, so that their products with
  * probabilities fit f16. The largest becomes at least 64, and less than 128. unit receives the power, and inverse one over it; the
  * power before over this one is returned: what output so far is to be multiplied by. */
@@ -75,7 +77,47 @@ INLINED float fit_scales(float top, float *unit, float *inverse)
     return by;
 }
 
+% end
+% if INVARIANT
+/* The same for one row, by the scales of the keys that it sees alone, so that no other key decides what f16 loses of its probabilities.
+ * A row that sees none keeps what it has. */
+INLINED float fit_row(float top, float *unit, float *inverse)
+{
+    top = fmax(top, across(top, 1));
+    top = fmax(top, across(top, 2));
+    *inverse = 1.0f;
+    return top == 0.0f ? 1.0f : fit_scales(top, unit, inverse);
+}
+
 % if SCALED
+/* Multiplies the probabilities of a fragment's two rows by the scales of their values, which begin with this lane's first, and divides
+ * them by each row's unit. by: what output so far is to be multiplied by. A key that is not seen has any scale. */
+INLINED void weigh_rows(float *s, __local const float *scales, float *unit, float *by)
+{
+    float top[2] = {0.0f, 0.0f}, inverse[2];
+    #pragma unroll
+    for (int m = 0; m < ${NS}; m += 4) {
+        const float2 y = *(__local const float2 *)(scales + 2 * m);
+        #pragma unroll
+        for (int r = 0; r < 2; r++)
+            top[r] = fmax(top[r], fmax(s[m + 2 * r] > 0.0f ? fabs(y.x) : 0.0f, s[m + 2 * r + 1] > 0.0f ? fabs(y.y) : 0.0f));
+    }
+    by[0] = fit_row(top[0], unit, inverse), by[1] = fit_row(top[1], unit + 1, inverse + 1);
+    #pragma unroll
+    for (int m = 0; m < ${NS}; m += 4) {
+        const float2 y = *(__local const float2 *)(scales + 2 * m);
+        #pragma unroll
+        for (int r = 0; r < 2; r++) {
+            s[m + 2 * r] *= s[m + 2 * r] > 0.0f ? y.x * inverse[r] : 0.0f;
+            s[m + 2 * r + 1] *= s[m + 2 * r + 1] > 0.0f ? y.y * inverse[r] : 0.0f;
+        }
+    }
+}
+
+% end
+% end
+% if (ISA == "sm80" or FEW) and SCALED
+% if not INVARIANT
 /* The scales of a fragment's values, this lane's, as fit_scales divides them; it returns the same. */
 INLINED float take_scales(float *y, __local const float *scales, float *unit)
 {
@@ -96,6 +138,7 @@ INLINED float take_scales(float *y, __local const float *scales, float *unit)
     return by;
 }
 
+% end
 % if ISA == "sm80"
 /* Multiplies scores by the scales of their keys and the units of their queries, in the first so many rows. */
 INLINED void scale_keys(float *s, __local const float *scales, const float *unit, int rows)
@@ -111,6 +154,7 @@ INLINED void scale_keys(float *s, __local const float *scales, const float *unit
 }
 
 % end
+% if not INVARIANT
 /* Multiplies probabilities by the scales of their values, in the first so many rows. */
 INLINED void weigh(float *s, const float *y, int rows)
 {

@@ -213,7 +213,12 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
     for (int m = 0; m < ${FR}; m++)
         rows[m].top[0] = rows[m].top[1] = -INFINITY, rows[m].sum[0] = rows[m].sum[1] = 0.0f;
 % if NARROW
+% if INVARIANT
+    for (int m = 0; m < ${2*FR}; m++)
+        p.unit[m] = 1.0f;
+% else
     p.unit = 1.0f;
+% end
 % end
 
 % if COPY == "tma"
@@ -344,7 +349,11 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
             modify(s + m * ${NS}, &beside, &f, x.b, x.h, i + 16 * m, ${HOW_MANY}, key, p.keys - key, ${ALIBI ? "i + 16 * m + x.origin - key" : "0"});
 % end
         mask_edge(s, &p, j);
-% if SCALED
+% if NARROW and INVARIANT
+% if BLOCKS
+        float inverse[${2*FR}];
+% end
+% elif SCALED
         float of_values[${NS/2}], by;
 % elif BLOCKS
         float inverse;
@@ -352,7 +361,20 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % end
         #pragma unroll
         for (int m = 0; m < ${FR}; m++) {
-% if NARROW
+% if NARROW and INVARIANT
+            float by[2];
+            fix[0] = fix[1] = 1.0f;
+            const int grown = softmax(s + m * ${NS}, rows + m, fix, p.scale);
+% if SCALED
+            weigh_rows(s + m * ${NS}, SCALES_AT(n) + ${BK} + 2 * (p.lane & 3), p.unit + 2 * m, by);
+% else
+            fit_blocks(s + m * ${NS}, &p, p.unit + 2 * m, inverse + 2 * m, by);
+% end
+            if (in_warp(grown || by[0] != 1.0f || by[1] != 1.0f)) { /* a row whose unit stays is multiplied by 1 */
+                fix[0] *= by[0], fix[1] *= by[1];
+                rescale(out + m * ${NO}, fix);
+            }
+% elif NARROW
             const int grown = softmax(s + m * ${NS}, rows + m, fix, p.scale${SKIPS ? ", " : ""}${SKIPS ? FRAGMENT_ROWS : ""});
 % if SCALED
             if (m == 0)
@@ -366,7 +388,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
             if (softmax(s + m * ${NS}, rows + m, fix, p.scale))
                 rescale(out + m * ${NO}, fix);
 % end
-% if SCALED
+% if SCALED and not INVARIANT
             weigh(s + m * ${NS}, of_values, ${FRAGMENT_ROWS});
 % end
 % if not BLOCKS
@@ -386,10 +408,20 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % end
     }
 % if NARROW
-    fix[0] = fix[1] = p.unit${NARROW_BY > 1 ? " * " : ""}${NARROW_BY > 1 ? NARROW_BY : ""}${NARROW_BY > 1 ? ".0f" : ""};
+% let BACK = NARROW_BY > 1 ? " * 256.0f" : ""
+% assert NARROW_BY == 1 or NARROW_BY == 256, "NARROW_BY and BACK say the same"
+% if INVARIANT
+    #pragma unroll
+    for (int m = 0; m < ${FR}; m++) {
+        fix[0] = p.unit[2 * m]${BACK}, fix[1] = p.unit[2 * m + 1]${BACK};
+        rescale(out + m * ${NO}, fix);
+    }
+% else
+    fix[0] = fix[1] = p.unit${BACK};
     #pragma unroll
     for (int m = 0; m < ${FR}; m++)
         rescale(out + m * ${NO}, fix);
+% end
 % end
 % if SPLIT
     close_rows(out, &p, rows, &a, lse${SINK ? ", sinks + f.sinks_at" : ""});

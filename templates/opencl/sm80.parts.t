@@ -14,7 +14,7 @@ struct worker {
     uint shared;
     __local uchar *memory; /* the same */
     int item, warp, lane${PARTS_V > 1 ? ", columns" : ""};
-    float scale${SOFTCAP ? ", ratio" : ""}${NARROW ? ", unit" : ""};${NARROW ? " /* unit: what output is to be multiplied by */" : ""}
+    float scale${SOFTCAP ? ", ratio" : ""}${NARROW ? (INVARIANT ? ", unit[" : ", unit") : ""}${NARROW and INVARIANT ? 2*FR : ""}${NARROW and INVARIANT ? "]" : ""};${NARROW ? (INVARIANT ? " /* unit: what a row's output is to be multiplied by */" : " /* unit: what output is to be multiplied by */") : ""}
 % if PACKED
     int queries;           /* how many the sequence has */
 % end

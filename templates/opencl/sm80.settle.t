@@ -105,6 +105,28 @@ INLINED void settle(const struct worker *p, int n)
 #define K_SCALES(p) ((__local const float *)((p)->memory + ${AT_SETTLED + K_TILE + V_TILE}))
 #define V_SCALES(p) (K_SCALES(p) + ${BK*K_BLOCKS})
 
+% if INVARIANT
+/* What fit_row says of a fragment's two rows, by the scales of all blocks of the values that they see. */
+INLINED void fit_blocks(const float *s, const struct worker *p, float *unit, float *inverse, float *by)
+{
+    float top[2] = {0.0f, 0.0f};
+    #pragma unroll
+    for (int n = 0; n < ${NS}; n += 4) {
+        float2 y = ${FLOAT2}(0.0f, 0.0f);
+        #pragma unroll
+        for (int c = 0; c < ${V_BLOCKS}; c++) {
+            const float2 z = *(__local const float2 *)(V_SCALES(p) + c * ${BK} + 2 * n + 2 * (p->lane & 3));
+            y.x = fmax(y.x, fabs(z.x)), y.y = fmax(y.y, fabs(z.y));
+        }
+        #pragma unroll
+        for (int r = 0; r < 2; r++)
+            top[r] = fmax(top[r], fmax(s[n + 2 * r] > 0.0f ? y.x : 0.0f, s[n + 2 * r + 1] > 0.0f ? y.y : 0.0f));
+    }
+    #pragma unroll
+    for (int r = 0; r < 2; r++)
+        by[r] = fit_row(top[r], unit + r, inverse + r);
+}
+% else
 /* What fit_scales says of the scales of all blocks of a tile's values. */
 INLINED float fit_blocks(struct worker *p, float *inverse)
 {
@@ -116,4 +138,5 @@ INLINED float fit_blocks(struct worker *p, float *inverse)
         top = fmax(top, across(top, n));
     return fit_scales(top, &p->unit, inverse);
 }
+% end
 % end

@@ -7,12 +7,12 @@
 %# a group has many warps all of them together put f16 into boxes instead: WIDENS. Such rows, those that begin anywhere, and blocks come
 %# to a stage as they lie in memory, and go to boxes from there: SETTLES (sm80.settle.t).
 % assert not NARROW or not WGMMA, "loop joint does not widen K and V; dtype.kv must be left out"
-% assert not NARROW or not INVARIANT, "with narrow K and V invariant must be left out: what f16 loses of a small probability depends on its neighbours' scales"
 % assert not NARROW or COPY != "plain", "narrow K and V are copied as they lie; copy must be async or any"
 % assert not BLOCKS or COPY != "any", "blocks of q8_0 and q4_0 are copied as they lie anyway; copy must be left out"
 % let COPY = BLOCKS ? "any" : COPY
 % assert not NARROW or COPY == "any" or HD % 16 == 0 and HDV % 16 == 0, "head_dim must be a multiple of 16 with narrow K and V: rows are copied by whole 16 bytes; copy any takes others"
-% let WIDENS = NARROW and BQ >= 4*MR
+%# One of the two orders the columns of a product and the parts of a probability otherwise, and so has other bits.
+% let WIDENS = NARROW and (BQ >= 4*MR or INVARIANT)
 % let SETTLES = NARROW and (COPY == "any" or WIDENS)
 %# Whether a work-item has four columns of output that follow each other, of every 16 columns.
 % let IN_FOURS = NARROW and not WIDENS

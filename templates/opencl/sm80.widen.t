@@ -18,8 +18,9 @@ INLINED void add_block(float *s, const float *t, const struct worker *p, int c, 
     }
 }
 
+% let INVERSES = INVARIANT ? "const float *" : "float"
 /* Probabilities of 16 keys times the scales of block c of their values, and times inverse, in f16${RESTS ? "; and what is left of them beside that" : ""}. */
-INLINED void weigh_block(uint *w, ${RESTS ? "uint *rest, " : ""}const float *s, float inverse, const struct worker *p, int c, int n)
+INLINED void weigh_block(uint *w, ${RESTS ? "uint *rest, " : ""}const float *s, ${INVERSES}${INVARIANT ? "" : " "}inverse, const struct worker *p, int c, int n)
 {
     #pragma unroll
     for (int e = 0; e < 2; e++) {
@@ -29,7 +30,11 @@ INLINED void weigh_block(uint *w, ${RESTS ? "uint *rest, " : ""}const float *s, 
             #pragma unroll
             for (int r = 0; r < 2; r++) {
                 const float *const of = s + f * ${NS} + 8 * n + 4 * e + 2 * r;
+% if INVARIANT
+                const float low = of[0] * (of[0] > 0.0f ? y.x * inverse[2 * f + r] : 0.0f), high = of[1] * (of[1] > 0.0f ? y.y * inverse[2 * f + r] : 0.0f);
+% else
                 const float low = of[0] * (y.x * inverse), high = of[1] * (y.y * inverse);
+% end
                 w[4 * f + 2 * e + r] = rounded(low, high);
 % if RESTS
                 rest[4 * f + 2 * e + r] = remainders(low, high, w[4 * f + 2 * e + r]);
@@ -93,7 +98,7 @@ INLINED void scores(float *s, ${Q_STAYS ? "const uint *q, " : ""}const struct wo
 
 /* O += P V, of stored numbers${BLOCKS ? "; probabilities are multiplied by the scales of a block of columns, and by inverse, before they are rounded" : ""}. */
 % if BLOCKS
-INLINED void values(float *out, const float *s, float inverse, const struct worker *p, uint v)
+INLINED void values(float *out, const float *s, ${INVERSES}${INVARIANT ? "" : " "}inverse, const struct worker *p, uint v)
 % else
 INLINED void values(float *out, const uint *w${RESTS ? ", const uint *rest" : ""}, const struct worker *p, uint v)
 % end

@@ -319,7 +319,11 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 % if not EARLY
         end_values(x);
 % end
-% if RESTS
+% if NARROW and INVARIANT
+        float first_by[2];
+        x->unit[0] = x->unit[1] = 1.0f;
+        scale_values(s, p${AND_REST}, x, first_by);
+% elif RESTS
         scale_values(s, p, rest, x);
 % else
         round_all(p, s);
@@ -356,7 +360,10 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 % if not EARLY
             end_values(x);
 % end
-% if RESTS
+% if NARROW and INVARIANT
+            float by[2];
+            scale_values(s, p${AND_REST}, x, by);
+% elif RESTS
             const float by = scale_values(s, p, rest, x);
 % else
             round_all(p, s);
@@ -364,7 +371,10 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
             const float by = scale_values(p, x);
 % end
 % end
-% if NARROW
+% if NARROW and INVARIANT
+            factor[0] = grown ? factor[0] * by[0] : by[0], factor[1] = grown ? factor[1] * by[1] : by[1];
+            grown = in_warp(grown || by[0] != 1.0f || by[1] != 1.0f); /* a row whose unit stays is multiplied by 1 */
+% elif NARROW
             if (by != 1.0f) { /* the scales of values were divided by another number */
                 factor[0] = grown ? factor[0] * by : by, factor[1] = grown ? factor[1] * by : by;
                 grown = 1;

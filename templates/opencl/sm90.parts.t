@@ -7,7 +7,7 @@ struct worker {
     uint shared;
     __local uchar *memory;
     int w, ${SHARES ? "part, " : FEW ? "strip, " : ""}warp, lane;${SHARES ? " /* part: which columns of output it has, the first half or the rest */" : FEW ? " /* strip: which keys of each tile it has */" : ""}
-    float scale${SOFTCAP ? ", ratio" : ""}${NARROW ? ", unit" : ""};${NARROW ? " /* unit: what output is to be multiplied by */" : ""}
+    float scale${SOFTCAP ? ", ratio" : ""}${NARROW ? (INVARIANT ? ", unit[2]" : ", unit") : ""};${NARROW ? (INVARIANT ? " /* unit: what a row's output is to be multiplied by */" : " /* unit: what output is to be multiplied by */") : ""}
 % if NARROW and not FEW
     int even_k, even_v; /* see is_even */
     float ${RESTS ? "key_scale, " : ""}value_scale; /* where these are even */
@@ -198,7 +198,7 @@ INLINED void note_rows(const struct worker *x, const struct row_states *rows, fl
         const struct row y = row_at(n, at, &x->d, a);
         const float sum = rows->sum[r], top = finite(rows->top[r])${ADDS ? "" : " * x->scale"};
         if (!whole)
-            inverse[r] = ${NARROW ? "x->unit" : "1.0f"};
+            inverse[r] = ${NARROW ? (INVARIANT ? "x->unit[r]" : "x->unit") : "1.0f"};
         if (!y.is || (x->lane & 3) != 0)
             continue;
         leave_state(sum, top, &y, whole, states + 2 * n, at, &x->d, a, lse);
@@ -229,7 +229,7 @@ INLINED void close_rows(const struct worker *x, struct row_states *rows, float *
         inverse[r] = rows->sum[r] == 0.0f ? 0.0f : reciprocal(rows->sum[r]);
 % end
 % if NARROW
-        inverse[r] *= x->unit;
+        inverse[r] *= x->unit${INVARIANT ? "[r]" : ""};
 % end
     }
 % if SPLIT

@@ -42,6 +42,14 @@ INLINED void widen_tile(__local uchar *from, __local uchar *to, const int column
         }
 }
 
+% if INVARIANT
+/* Copies a tile's scales to where consumers read them. */
+INLINED void widen_scales(__local const float *pairs, __local float *scales, int item)
+{
+    for (int t = item; t < ${2*BK}; t += ${32*WIDENERS})
+        scales[t] = pairs[t];
+}
+% else
 % if RESTS
 /* Copies a tile's scales to where consumers read them. Those of keys stay as they are. Those of values, which the first warp copies,
  * are divided by a power of two that none of them exceeds, which stands behind them; unless all are the same, which then stands there
@@ -89,6 +97,7 @@ INLINED void widen_scales(__local const float *pairs, __local float *scales, int
         scales[${BK + BK/2}] = as_float(power << 23);
 % end
 }
+% end
 
 /* Widens all tiles of this work-group, with work-items 0 to ${32*WIDENERS - 1}; even: scales are no matter of tiles. */
 INLINED void widen_all(uint shared, __local uchar *memory, int even, int item)
@@ -108,7 +117,7 @@ INLINED void widen_all(uint shared, __local uchar *memory, int even, int item)
             await(K_EMPTY(nk), ROUND(nk) ^ 1);
             __local const float *const pairs = (__local const float *)(memory + (PAIRS_AT(n) - shared));
             if (!even)
-                widen_scales(pairs, SCALES_AT(nk), ${RESTS ? "end, " : ""}item);
+                widen_scales(pairs, SCALES_AT(nk), ${RESTS and not INVARIANT ? "end, " : ""}item);
             widen_tile(from, memory + (K_AT(nk) - shared), ${HD}, ${BK}, item);
         } else {
             await(V_EMPTY(nv), ROUND(nv) ^ 1);
@@ -158,7 +167,28 @@ INLINED void fit_queries(const struct worker *x, float *unit)
 }
 
 % end
+% if INVARIANT
+/* Turns probabilities times the scales of their values into f16${RESTS ? ", in two parts" : ""}, once the tile of keys is counted; each row has a unit of its own. by: what
+ * output so far is to be multiplied by. */
+INLINED void scale_values(float *s, uint *p, ${RESTS ? "uint *rest, " : ""}struct worker *x, float *by)
+{
+    __local uchar *const memory = x->memory;
+    if (x->even_v) {
+        x->unit[0] = x->unit[1] = x->value_scale, by[0] = by[1] = 1.0f;
+        round_all(p, s);
 % if RESTS
+        x->has_rest = 0;
+% end
+        return;
+    }
+    weigh_rows(s, SCALES_AT(x->nk - 1) + ${BK} + 2 * (x->lane & 3), x->unit, by);
+    round_all(p, s);
+% if RESTS
+    round_rest(rest, s, p);
+    x->has_rest = 1;
+% end
+}
+% elif RESTS
 /* Turns probabilities times the scales of their values into f16, in two parts where it must be, once the tile of keys is counted.
  * It returns the unit of the tile before over this one's: what output so far is to be multiplied by. */
 INLINED float scale_values(float *s, uint *p, uint *rest, struct worker *x)

@@ -41,7 +41,7 @@ struct place {
     int pairs, soak, of_family; /* pairs; with ATTNGEN_SOAK; of one family of kernels */
     int64_t most_keys;
     size_t most_text; /* bytes of a kernel: drivers take long for larger ones; 0: any */
-    bool whole;
+    bool whole, narrow; /* keys and values are narrow: on tensor cores; elsewhere some are */
     int (*build)(const struct place *p, const struct variant *v, struct kernel *out, struct gen_error *err);
     const struct gen *gen;
     const char *dir;
@@ -99,7 +99,7 @@ static void draw_caller(const struct place *p, uint64_t *state, struct variant *
     *v = variant_default(p->isa);
     for (int i = 0; i < 3; i++)
         type[i] = (enum dtype)(tensor && i < 2 ? 1 + random_below(state, 2) : random_below(state, DTYPE_COUNT));
-    if (!tensor && !random_below(state, 4))
+    if (tensor ? p->narrow : !random_below(state, 4))
         type[1] = (enum dtype)(DTYPE_COUNT + random_below(state, DTYPE_ALL - DTYPE_COUNT));
     else if (tensor || random_below(state, 2))
         type[1] = type[0];
@@ -345,8 +345,10 @@ static void test_emulated(void **state)
         struct place p = {.isa = levels[i], .pairs = 4, .soak = 1000, .of_family = 4, .most_keys = 700, .whole = true,
                           .build = build_emulated,
                           .dir = dir};
-        if (test_wants(isa_names[levels[i]]))
+        for (int narrow = 0; narrow < 2 && test_wants(isa_names[levels[i]]); narrow++) {
+            p.narrow = narrow;
             look_at(&p, *state);
+        }
     }
     const char *const argv[] = {"rm", "-rf", dir, NULL};
     run_program(argv, "/dev/null");

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "shown.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -86,6 +87,8 @@ void subject_draw(const struct variant *v, uint64_t *state, int64_t most_keys, b
     if (dtypes[kv].scaled) {
         s->k_scales = floats(s->kv_heads * s->keys, state, 0.02f);
         s->v_scales = floats(s->kv_heads * s->keys, state, 0.02f);
+        for (int64_t i = 0; i < s->kv_heads * s->keys; i++) /* what is large beside one key is small beside another */
+            s->v_scales[i] = ldexpf(s->v_scales[i], -(int)random_below(state, 16));
     }
     if (v->field[F_BIAS])
         s->bias = normals(variant_dtype_bias(v), s->heads * s->rows * s->keys, state);
