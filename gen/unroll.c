@@ -362,8 +362,12 @@ static int pass(struct unroller *r, const struct micro *m, int i, const struct n
     if (p->type ? !pointer : !integer)
         return fail_at(r->err, n->place, "'%s' of '%s' is something else here; expected %s", p->name, m->name,
                        p->type ? "a pointer" : "an integer");
-    if (p->type && bumps(m->body, p->name))
-        return -(terms_define_pointer(r, n->place, p->name, s, INST_POINTER, seen.arg.value, seen.arg.number, seen.arg.value) < 0);
+    if (p->type && bumps(m->body, p->name)) {
+        const int source = seen.arg.value;
+        if (terms_define_pointer(r, n->place, p->name, s, INST_POINTER, source, seen.arg.number, source) < 0)
+            return -1;
+        return 0;
+    }
     *b = (struct binding){.name = p->name, .term = &n->term[i]};
     for (int k = 0; k < n->term[i].indices; k++)
         if (terms_offset(r, n->term[i].index[k], n->place, &b->index[k]))

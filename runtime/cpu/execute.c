@@ -53,11 +53,6 @@ static int64_t piece_size(const struct kernel *kernel, const struct attn_args *a
     return (size + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN;
 }
 
-/* How many units of work a thread must have before units are not divided; and how many threads a unit must have before
- * its packed keys are shared. A private copy costs less than fetching another core's, until there are as many
- * copies. */
-enum { ENOUGH = 4, SHARERS = 4 };
-
 /* The bytes that parts can share, so that a unit of work is divided among them; 0 if the kernel cannot use any, or if
  * there are enough units for all threads. */
 static int64_t shared_size(const struct kernel *kernel, const struct attn_args *args, int threads)
@@ -76,16 +71,15 @@ static int64_t shared_size(const struct kernel *kernel, const struct attn_args *
 int64_t execute_workspace(const struct kernel *kernel, const struct attn_args *args, int threads)
 {
     int64_t shared = shared_size(kernel, args, threads), piece = piece_size(kernel, args, threads, shared > 0), size;
-    if (piece < 0 || __builtin_mul_overflow(piece, (int64_t)threads, &size) ||
-        __builtin_add_overflow(size, shared, &size))
+    if (piece < 0 || __builtin_mul_overflow(piece, (int64_t)threads, &size) || __builtin_add_overflow(size, shared, &size))
         return -1;
     return size;
 }
 
 /* Parts are taken from a counter, so that a thread with a slow core or long parts does fewer. If they share memory they
- * are cheap, and there are SHARES for each thread. Otherwise a part is one KV head of a sequence, whose keys it packs
+ * are cheap, and there are PARTS_A_THREAD for each thread. Otherwise a part is one KV head of a sequence, whose keys it packs
  * for itself; if there are many, a few of those; or if there are few, one of several shares of one. */
-enum { SHARES = 8, PARTS_MOST = 4096 };
+enum { PARTS_MOST = 4096 };
 
 static int64_t parts_for(const struct attn_args *a, int threads, bool shared)
 {
@@ -93,13 +87,13 @@ static int64_t parts_for(const struct attn_args *a, int threads, bool shared)
     if (threads < 2)
         return threads;
     if (shared)
-        return SHARES * (int64_t)threads;
+        return PARTS_A_THREAD * (int64_t)threads;
     if (units < threads)
         return units * ((ENOUGH * (int64_t)threads + units - 1) / units);
     if (units < ENOUGH * (int64_t)threads)
         return units % threads ? 2 * units : units;
     while (units / together > PARTS_MOST || units % together != 0)
-        if (++together > units / (SHARES * (int64_t)threads))
+        if (++together > units / (PARTS_A_THREAD * (int64_t)threads))
             return units;
     return units / together;
 }
@@ -150,13 +144,12 @@ static int execute_within(const struct kernel *kernel, const struct attn_args *a
 }
 
 /* The caller asked for the size before, which for a run of one query is a good part of its cost. */
-static int run(const struct kernel *kernel, const struct attn_args *args, struct pool *pool, int threads,
-               void *workspace, size_t size, struct gen_error *err)
+static int run(const struct kernel *kernel, const struct attn_args *args, struct pool *pool, int threads, void *workspace,
+               size_t size, struct gen_error *err)
 {
     int result = execute_within(kernel, args, pool, threads, workspace, (int64_t)size);
     if (result != 0)
-        snprintf(err->text, sizeof err->text,
-                 "the kernel refused its arguments; expected a kernel that this library generated");
+        snprintf(err->text, sizeof err->text, "the kernel refused its arguments; expected a kernel that this library generated");
     return result;
 }
 

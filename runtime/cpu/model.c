@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "execute.h"
+
 struct shape {
     double rows, keys, all; /* of one head; keys: the average number that a row sees, and all */
     double d, dv, bq, bk, mr, nv, u;
@@ -82,8 +84,6 @@ static struct shape read_shape(const struct variant *v, const struct tune_target
 }
 
 /* ---- how work is shared out among threads, as runtime/cpu/execute.c and the kernels do it ---- */
-
-enum { PARTS_A_THREAD = 8, ENOUGH = 4, SHARERS = 4 };
 
 /* The cycles until all threads have finished: a unit of work is a KV head of a sequence, which has so many tiles of queries and is
  * packed first: once and for all threads, or by each part of it. */

@@ -2,6 +2,14 @@
 %# What a stored number is divided by on its way; whoever multiplies by its scale multiplies by this, too. E4M3's exponents count from 7,
 %# and those of f16 from 15: before compute capability 8.9, whose instruction that is, its bits are only put in their places.
 % let NARROW_BY = DTYPE_KV == "fp8" and ISA == "sm80" ? 256 : 1
+%# Where copy is any, ptx.sm80.t has it among other widths.
+% if SCALED and COPY != "any"
+/* A copy of 4 bytes to shared memory that goes on by itself; zeros beyond the first so many bytes */
+INLINED void copy4_async(uint to, __global const void *from, int bytes)
+{
+    __asm__ volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(to), "l"(from), "r"(bytes) : "memory");
+}
+% end
 % if RESTS
 INLINED uint remainders(float low, float high, uint two) /* what two numbers of f16 lack of these, as f16 */
 {

@@ -69,12 +69,6 @@ INLINED void copy16(uint to, __global const void *from, int is_there)
     __asm__ volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"(is_there ? 16 : 0) : "memory");
 }
 % end
-% if SCALED and COPY == "async"
-INLINED void copy4_async(uint to, __global const void *from, int bytes) /* the same of 4 bytes, or zeros */
-{
-    __asm__ volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(to), "l"(from), "r"(bytes) : "memory");
-}
-% end
 % if COPY == "async" or COPY == "any"
 INLINED void copies_commit(void) /* all copies begun since the last commit become a group */
 {

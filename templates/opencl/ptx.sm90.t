@@ -63,10 +63,6 @@ INLINED void copies_arrive(uint bar)
 }
 % end
 % if NARROW
-INLINED void copy4_later(uint to, __global const void *from, int is_there)
-{
-    __asm__ volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(to), "l"(from), "r"(is_there ? 4 : 0) : "memory");
-}
 % if not RESTS and not FEW
 INLINED uint times(uint x, uint y) /* two products of f16 */
 {
@@ -205,36 +201,33 @@ INLINED void multiply_qk(float *s, ulong q, ulong k, int add)
 % end
         : "l"(q), "l"(k), "r"(add));
 }
-/* O[64][${DV}] += P[64][16] V[16][${DV}], with P in registers. */
-INLINED void multiply_pv(float *o, const uint *p, ulong v)
-{
-    __asm__ volatile("wgmma.mma_async.sync.aligned.m64n${DV}k16.f32.${T}.${T}"
-        "{%0, %1, %2, %3"
-% for i in 1..NO/4
-        ", %${4*i}, %${4*i + 1}, %${4*i + 2}, %${4*i + 3}"
-% end
-        "}, {%${NO}, %${NO + 1}, %${NO + 2}, %${NO + 3}}, %${NO + 4}, 1, 1, 1, 1;"
-        : "+f"(o[0]), "+f"(o[1]), "+f"(o[2]), "+f"(o[3])
-% for i in 1..NO/4
-        , "+f"(o[${4*i}]), "+f"(o[${4*i + 1}]), "+f"(o[${4*i + 2}]), "+f"(o[${4*i + 3}])
-% end
-        : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "l"(v));
-}
-% if AHEAD
+%# By the second one, which only `ahead` calls, a call says whether what O was before is added.
+% for CHOICE in 0..AHEAD + 1
+% if CHOICE
 /* The same; what O was before is not added if add is 0. */
 INLINED void multiply_first_pv(float *o, const uint *p, ulong v, int add)
 {
     __asm__ volatile("{.reg .pred add; setp.ne.b32 add, %${NO + 5}, 0; wgmma.mma_async.sync.aligned.m64n${DV}k16.f32.${T}.${T}"
+% else
+/* O[64][${DV}] += P[64][16] V[16][${DV}], with P in registers. */
+INLINED void multiply_pv(float *o, const uint *p, ulong v)
+{
+    __asm__ volatile("wgmma.mma_async.sync.aligned.m64n${DV}k16.f32.${T}.${T}"
+% end
         "{%0, %1, %2, %3"
 % for i in 1..NO/4
         ", %${4*i}, %${4*i + 1}, %${4*i + 2}, %${4*i + 3}"
 % end
-        "}, {%${NO}, %${NO + 1}, %${NO + 2}, %${NO + 3}}, %${NO + 4}, add, 1, 1, 1;}"
+        "}, {%${NO}, %${NO + 1}, %${NO + 2}, %${NO + 3}}, %${NO + 4}, ${CHOICE ? "add" : 1}, 1, 1, 1;${CHOICE ? "}" : ""}"
         : "+f"(o[0]), "+f"(o[1]), "+f"(o[2]), "+f"(o[3])
 % for i in 1..NO/4
         , "+f"(o[${4*i}]), "+f"(o[${4*i + 1}]), "+f"(o[${4*i + 2}]), "+f"(o[${4*i + 3}])
 % end
+% if CHOICE
         : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "l"(v), "r"(add));
+% else
+        : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "l"(v));
+% end
 }
 % end
 

@@ -30,8 +30,8 @@ INLINED void gather_scales(const struct source *f, const struct tile *x, int j, 
         const long page = x->${KB}, row = ${PACKED ? "x->kv_from + " : ""}key;
 % end
         if (in_tile < ${BK}) {
-            copy4_later(to + 4 * in_tile, k + (is ? page * k_page + row * k_row : 0), is);
-            copy4_later(to + ${4*BK} + 4 * in_tile, v + (is ? page * v_page + row * v_row : 0), is);
+            copy4_async(to + 4 * in_tile, k + (is ? page * k_page + row * k_row : 0), is ? 4 : 0);
+            copy4_async(to + ${4*BK} + 4 * in_tile, v + (is ? page * v_page + row * v_row : 0), is ? 4 : 0);
         }
     }
 }
@@ -62,8 +62,8 @@ INLINED void load_scales(const struct source *f, const struct tile *x, int j, ui
     to += 4 * first;
     #pragma unroll
     for (int n = 0; n < ${EACH}; n++) {
-        copy4_later(to + 4 * n, k, n < left);
-        copy4_later(to + ${4*BK} + 4 * n, v, n < left);
+        copy4_async(to + 4 * n, k, n < left ? 4 : 0);
+        copy4_async(to + ${4*BK} + 4 * n, v, n < left ? 4 : 0);
         if (n + 1 < left)
             k += k_row, v += v_row;
     }

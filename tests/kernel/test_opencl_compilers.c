@@ -18,6 +18,7 @@
 #include "runtime/gpu/ptx.h"
 #include "../kit/child.h"
 #include "../kit/choice.h"
+#include "../kit/clang.h"
 #include "../kit/cuda.h"
 #include "../kit/seed.h"
 #include "../kit/stripped.h"
@@ -43,15 +44,26 @@ static void read_log(const char *path, char *out, size_t size)
         fclose(f);
 }
 
-/* Runs it; what it said is the message when it fails. */
+/* What it said is the message when it fails. */
+static void must_end_well(const char *program, int code, const char *log, char *said, size_t size)
+{
+    read_log(log, said, size);
+    if (code != 0)
+        fail_msg("%s: exit %d: %s", program, code, said);
+}
+
 static void must_run(const struct suite *s, const char *const argv[], char *said, size_t size)
 {
     char log[260];
     snprintf(log, sizeof log, "%s/log", s->dir);
-    int code = run_program(argv, log);
-    read_log(log, said, size);
-    if (code != 0)
-        fail_msg("%s: exit %d: %s", argv[0], code, said);
+    must_end_well(argv[0], run_program(argv, log), log, said, size);
+}
+
+static void must_compile(const struct suite *s, const char *const arguments[], char *said, size_t size)
+{
+    char log[260];
+    snprintf(log, sizeof log, "%s/log", s->dir);
+    must_end_well("clang", run_clang(arguments, log), log, said, size);
 }
 
 /* Writes the variant's text to a file in the suite's directory. Returns what a launch needs to know. */
@@ -75,24 +87,12 @@ static struct gen_launch emit(const struct suite *s, const struct variant *v, ch
     return text.launch;
 }
 
-/* clang 14 hides vload_half without cl_khr_fp16, which OpenCL C 1.2 has without; nothing else here needs that. */
-static const char *const clang[] = {"clang",   "-x",
-                                    "cl",      "-cl-std=CL1.2",
-                                    "-Xclang", "-finclude-default-header",
-                                    "-Xclang", "-cl-ext=+cl_khr_fp16",
-                                    "-target", "nvptx64",
-                                    "-S"};
-enum { CLANG_ARGS = sizeof clang / sizeof *clang };
-
 static void compile_elsewhere(const struct suite *s, const struct variant *v)
 {
     char path[GEN_NAME_MAX + 220], said[2000];
     emit(s, v, path);
-    const char *const rest[] = {"-O1", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror", "-o", "/dev/null", path};
-    const char *all[CLANG_ARGS + sizeof rest / sizeof *rest + 1] = {NULL};
-    memcpy(all, clang, sizeof clang);
-    memcpy(all + CLANG_ARGS, rest, sizeof rest);
-    must_run(s, all, said, sizeof said);
+    const char *const rest[] = {"-S", "-O1", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror", "-o", "/dev/null", path, NULL};
+    must_compile(s, rest, said, sizeof said);
 }
 
 static void test_other_compiler(void **state)
@@ -115,11 +115,7 @@ static void test_other_compiler(void **state)
         }
     static const int dims[][2] = {{64, 64}, {128, 128}, {40, 24}, {7, 33}};
     static const int32_t vectors[] = {1, 4, 16}; /* each that has code of its own */
-    struct choice c = {.gen = s->gen,
-                       .isa = ISA_PORTABLE,
-                       .dims = dims,
-                       .dim_count = sizeof dims / sizeof *dims,
-                       .features = true};
+    struct choice c = {.gen = s->gen, .isa = ISA_PORTABLE, .dims = dims, .dim_count = sizeof dims / sizeof *dims, .features = true};
     uint64_t random = s->seed;
     choice_begin(&c);
     for (int f = 0; f < c.fields; f++)
@@ -146,24 +142,9 @@ static void test_no_spills(void **state)
         v.field[F_HEAD_DIM] = dim;
         emit(s, &v, path);
         snprintf(ptx, sizeof ptx, "%s/kernel.ptx", s->dir);
-        const char *const rest[] = {"-Xclang",
-                                    "-target-cpu",
-                                    "-Xclang",
-                                    "sm_80",
-                                    "-Xclang",
-                                    "-target-feature",
-                                    "-Xclang",
-                                    "+ptx70",
-                                    "-O3",
-                                    "-include",
-                                    "tests/kit/nvptx.cl",
-                                    "-o",
-                                    ptx,
-                                    path};
-        const char *all[CLANG_ARGS + sizeof rest / sizeof *rest + 1] = {NULL};
-        memcpy(all, clang, sizeof clang);
-        memcpy(all + CLANG_ARGS, rest, sizeof rest);
-        must_run(s, all, said, sizeof said);
+        const char *const rest[] = {"-S", "-Xclang", "-target-cpu", "-Xclang", "sm_80", "-Xclang", "-target-feature", "-Xclang",
+                                    "+ptx70", "-O3", "-include", "tests/kit/nvptx.cl", "-o", ptx, path, NULL};
+        must_compile(s, rest, said, sizeof said);
         const char *const assemble[] = {"ptxas", "-v", "-arch=sm_90", "-o", "/dev/null", ptx, NULL};
         must_run(s, assemble, said, sizeof said);
         print_message("# D=%d:%s", dim, strstr(said, ": Used ") ? strstr(said, ": Used ") + 1 : " ?\n");
@@ -197,8 +178,8 @@ static void retarget(const char *path, const char *name, bool hopper, int items)
     if (!version || !target || !body)
         fail_msg("%s: no PTX as clang writes it", path);
     *version = *body = 0;
-    int n = snprintf(ptx, sizeof ptx, "%s.version %s\n.target %s\n%s\n.reqntid %d, 1, 1\n%s", text, version_name,
-                     target_name, strchr(target, '\n') + 1, items, body + 1);
+    int n = snprintf(ptx, sizeof ptx, "%s.version %s\n.target %s\n%s\n.reqntid %d, 1, 1\n%s", text, version_name, target_name,
+                     strchr(target, '\n') + 1, items, body + 1);
     assert_in_range(n, 1, (int)sizeof ptx - 1);
     struct gen_error err;
     char *ready = hopper ? ptx_for_hopper(ptx, (size_t)n, &err) : strdup(ptx);
@@ -216,13 +197,10 @@ static void compile_for_card(const struct suite *s, const char *path, const char
 {
     char ptx[260], said[4000];
     snprintf(ptx, sizeof ptx, "%s/kernel.ptx", s->dir);
-    const char *const rest[] = {"-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-unused-function", "-Wno-pass-failed", "-Werror",
-                                "-Xclang", "-target-cpu", "-Xclang", "sm_80", "-Xclang", "-target-feature", "-Xclang",
-                                "+ptx70", "-O3", "-DFOR_CUDA", "-include", "tests/kit/nvptx.cl", "-o", ptx, path};
-    const char *all[CLANG_ARGS + sizeof rest / sizeof *rest + 1] = {NULL};
-    memcpy(all, clang, sizeof clang);
-    memcpy(all + CLANG_ARGS, rest, sizeof rest);
-    must_run(s, all, said, sizeof said);
+    const char *const rest[] = {"-S", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-unused-function", "-Wno-pass-failed",
+                                "-Werror", "-Xclang", "-target-cpu", "-Xclang", "sm_80", "-Xclang", "-target-feature", "-Xclang",
+                                "+ptx70", "-O3", "-DFOR_CUDA", "-include", "tests/kit/nvptx.cl", "-o", ptx, path, NULL};
+    must_compile(s, rest, said, sizeof said);
     retarget(ptx, name, hopper, items);
     if (!assemble)
         return;

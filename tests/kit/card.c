@@ -16,6 +16,7 @@
 #include "../../gen/micro.h"
 #include "../../gen/template.h"
 #include "child.h"
+#include "clang.h"
 
 void card_open(struct card *c, int least, int most)
 {
@@ -64,8 +65,7 @@ void card_close(struct card *c)
         opencl_close(c->cl);
 }
 
-static int no_directive(void *self, const char *word, struct lexer *l, struct env *env, struct buf *out,
-                        struct gen_error *err)
+static int no_directive(void *self, const char *word, struct lexer *l, struct env *env, struct buf *out, struct gen_error *err)
 {
     (void)self, (void)env, (void)out, (void)err;
     return lex_fail(l, "unknown directive '%s'", word);
@@ -88,19 +88,15 @@ static void compile_alone(const char *text, size_t size)
     if (run_program(version, "/dev/null") != 0)
         return;
     for (int i = 0; i < 2; i++) {
-        snprintf(path[i], sizeof path[i], "%.150s/attn-parts-%s-XXXXXX", tmp && *tmp ? tmp : "/tmp",
-                 i ? "log" : "text");
+        snprintf(path[i], sizeof path[i], "%.150s/attn-parts-%s-XXXXXX", tmp && *tmp ? tmp : "/tmp", i ? "log" : "text");
         const int file = mkstemp(path[i]);
         assert_true(file >= 0);
         if (i == 0)
             assert_int_equal(write(file, text, size), size);
         close(file);
     }
-    const char *const clang[] = {"clang",         "-x",      "cl",
-                                 "-cl-std=CL1.2", "-Xclang", "-finclude-default-header",
-                                 "-target",       "nvptx64", "-fsyntax-only",
-                                 "-Werror",       path[0],   NULL};
-    const int status = run_program(clang, path[1]);
+    const char *const arguments[] = {"-fsyntax-only", "-Werror", path[0], NULL};
+    const int status = run_clang(arguments, path[1]);
     FILE *log = fopen(path[1], "r");
     said[log ? fread(said, 1, sizeof said - 1, log) : 0] = 0;
     if (log)
@@ -120,8 +116,7 @@ cl_program card_build(struct card *c, const char *text, size_t size, const struc
     for (int f = 0; f < FIELD_COUNT; f++) {
         const enum field_id from = v->field[f] ? (enum field_id)f : field_first((enum field_id)f);
         env_set(&env, fields[f].var,
-                fields[f].type == FIELD_NAME ? value_text(field_value_name(from, v->field[from]))
-                                             : value_int(v->field[from]));
+                fields[f].type == FIELD_NAME ? value_text(field_value_name(from, v->field[from])) : value_int(v->field[from]));
     }
     const struct template_host host = {NULL, no_directive};
     const struct template *t = template_parse(&arena, "parts", text, size, embedded_load, NULL, &err);
@@ -149,8 +144,7 @@ cl_program card_build(struct card *c, const char *text, size_t size, const struc
 cl_mem card_buffer(const struct card *c, const void *data, size_t size)
 {
     cl_int code;
-    cl_mem m = c->cl->api.clCreateBuffer(c->target->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, size,
-                                         (void *)data, &code);
+    cl_mem m = c->cl->api.clCreateBuffer(c->target->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, size, (void *)data, &code);
     assert_int_equal(code, CL_SUCCESS);
     return m;
 }
@@ -176,8 +170,8 @@ void card_run_groups(const struct card *c, cl_program program, const char *kerne
     api->clReleaseKernel(k);
 }
 
-void card_run(const struct card *c, cl_program program, const char *kernel, size_t items,
-              const struct card_argument *args, int count)
+void card_run(const struct card *c, cl_program program, const char *kernel, size_t items, const struct card_argument *args,
+              int count)
 {
     card_run_groups(c, program, kernel, 1, items, args, count);
 }

@@ -237,10 +237,6 @@ void copy16_later(uint to, const void *from, int is_there)
 {
     begin_copy((struct copy){.what = COPY_16, .shared = to, .from = from, .is_there = is_there});
 }
-void copy4_later(uint to, const void *from, int is_there)
-{
-    emulated_copy(to, from, is_there ? 4 : 0, 4);
-}
 void copies_arrive(uint bar)
 {
     begin_copy((struct copy){.what = ARRIVAL, .bar = bar});
