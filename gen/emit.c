@@ -9,6 +9,7 @@
 #include "apart.h"
 #include "driver.h"
 #include "embed.h"
+#include "found.h"
 #include "invariant.h"
 #include "launch.h"
 #include "micro.h"
@@ -495,8 +496,11 @@ static int emit(const struct gen *g, const struct variant *v, enum gen_flags fla
     e->t = g->isa[v->field[F_ISA]];
     set_fields(e);
     struct template_host host = {e, directive};
-    if (template_render(driver, &e->env, &host, text, err) ||
-        check_all_read(e, err) || finish_text(e, text, err))
+    if (template_render(driver, &e->env, &host, text, err)) {
+        found_values(v, err);
+        goto fail;
+    }
+    if (check_all_read(e, err) || finish_text(e, text, err))
         goto fail;
     if (!buf_ok(text) || !buf_ok(&e->parameters)) {
         gen_out_of_memory(err, "generator");

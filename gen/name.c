@@ -98,10 +98,13 @@ static int read_word(struct reading *r, const struct field *field, int32_t *out)
         }
     }
     if (!best) {
-        char expected[128];
-        size_t n = (size_t)snprintf(expected, sizeof expected, "%s:", field->key);
-        for (int32_t i = field->paired; field->names[i] && n < sizeof expected; i++)
-            n += (size_t)snprintf(expected + n, sizeof expected - n, " %s", field->names[i]);
+        char expected[160];
+        size_t n = (size_t)snprintf(expected, sizeof expected, "its %s:", field->key);
+        const char *separator = " ";
+        for (int32_t i = field->paired; field->names[i] && n < sizeof expected; i++) {
+            n += (size_t)snprintf(expected + n, sizeof expected - n, "%s%s", separator, field->names[i]);
+            separator = field->names[i + 1] && !field->names[i + 2] ? " or " : ", ";
+        }
         return refuse(r, expected);
     }
     r->at += best;
