@@ -78,7 +78,11 @@ def real(name: str, value: Any) -> float:
 
 def flag(name: str, value: Any) -> int:
     """True or False, also of NumPy or in a tensor: any other thing counts as true in Python, even "no"."""
-    if isinstance(value, (str, bytes)) or value not in (True, False):
+    try:
+        known = not isinstance(value, (str, bytes)) and value in (True, False)
+    except (TypeError, ValueError, RuntimeError):  # of an array or a tensor of several
+        known = False
+    if not known:
         raise _c.Invalid(f"{name} is {value!r}; expected True or False")
     return int(value)
 
