@@ -265,12 +265,14 @@ static double tile_cycles(const struct variant *v, const struct shape *s, const 
                           const struct cpu *cpu)
 {
     double groups = up(s->rows, 32) / 32, visited = up(s->keys, 64) / 64 + (v->field[F_CAUSAL] ? 0.5 : 0) + s->edges;
-    /* Queries and probabilities of f16 are two parts, and so are keys and values of f16. Keys in blocks are three and values two.
-     * Scores are all products of parts; outputs go without that of the lower ones. */
+    /* Queries and probabilities of f16 are two parts, and so are keys and values of f16. Keys in blocks are two or three, values
+     * two, or one where outputs are bf16 (woven.sizes.t). Scores are products of all parts, but for the third of keys under queries
+     * in bf16; outputs go without that of the lower ones. */
     const enum dtype kv = variant_dtype_kv(v);
     const bool blocks = kv == DTYPE_Q8_0 || kv == DTYPE_Q4_0;
-    const double parts = v->field[F_DTYPE] == DTYPE_F16 ? 2 : 1, key_parts = blocks ? 3 : kv == DTYPE_F16 ? 2 : 1;
-    const double value_parts = key_parts > 1 ? 2 : 1;
+    const double parts = v->field[F_DTYPE] == DTYPE_F16 ? 2 : 1;
+    const double key_parts = kv == DTYPE_F16 || blocks ? (kv == DTYPE_Q8_0 && parts > 1 ? 3 : 2) : 1;
+    const double value_parts = kv == DTYPE_F16 || (blocks && variant_dtype_o(v) != DTYPE_BF16) ? 2 : 1;
     double products =
         parts * key_parts * 8 * up(s->d, 32) / 32 + (value_parts + parts - 1) * 4 * up(s->dv, 16) / 16 + 4 * parts;
     double block = 20 * products + (v->field[F_TABLE] ? 330 : 560);

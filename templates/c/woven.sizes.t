@@ -1,16 +1,20 @@
 %# The sizes of forward attention on tiles (woven.micro, woven.t), what must hold of them, and the micro-kernels it is built of.
 % include "c/types.sizes.t"
 %# An f16 is the sum of two bf16 without an error, and so are a query in f16 and its probabilities. A number in a block, times the
-%# block's scale, is the sum of three. A packed row of queries or keys has its parts behind one another. Scores are all products of
-%# parts: without that of the lower ones of f16, which is up to 2**-14 of a score, large scores would miss the bound. Of values there
-%# are two parts at most, and outputs go without the product of the lower ones.
+%# block's scale, is the sum of two where it has four bits, and of three where it has eight. A packed row of queries or keys has its parts
+%# behind one another. Scores are all products of parts: without that of the lower ones of f16, which is up to 2**-14 of a score, large
+%# scores would miss the bound. But the third part of a key is at most 2**-17 of it: queries in bf16 go without its product where the lengths of
+%# queries and keys say that no score is off by more than half of what an LSE may be (ROUGH). Of values there are two parts at most, and
+%# outputs go without the product of the lower ones; where outputs are bf16, values in blocks are one bf16, rounded as these outputs are.
 % let PARTS = TQ == "f16" ? 2 : 1
 %# A number with a scale beside is a bf16 times the rest of its scale, from 1 up to 2: scores are multiplied by the rests of their
 %# keys, and probabilities by those of their values. Sums are of probabilities as they are multiplied, over those rests, of which a tile
 %# of columns behind the values has the inverses.
 % let KEYED = type_scaled(TKV) ? 1 : 0
-% let KEY_PARTS = BLOCKS ? 3 : KEYED ? 1 : PARTS
-% let PLANES = min(KEY_PARTS, 2)
+% let KEY_PARTS = BLOCKS ? (NIBBLES ? 2 : 3) : KEYED ? 1 : PARTS
+% let ROUGH = KEY_PARTS == 3 and PARTS == 1 ? 1 : 0
+% let MULTIPLIED = KEY_PARTS - ROUGH
+% let PLANES = KEYED ? 1 : BLOCKS and TO != "bf16" ? 2 : PARTS
 % let TOGETHER = TKV == "fp8" and has_op("allcodes") ? 1 : 0
 % let TROW = "bf16"
 %# Slots of a row of queries or keys, once, and packed; elements of a row of values before it is packed.
@@ -66,7 +70,7 @@
 % let ROW = W*max(LDX*PER, LDV)
 % let COPIED = W*LDX + W*LDV
 % let OPENED = max(max(KEYED ? COPIED + max(LDX*PER, round_up(HDV, 2*W))/4 : NARROW ? ROW + ceil_div(max(LDX*PER, LDV), 4) : W*max(LDX, LDV), LDO), MODIFY ? W*KEYS + W*KEYS/4 : 0)
-% let STAGE = OPENED + (PLANES == 2 ? max(W*LDK, 2*W*LDV) : 0)
+% let STAGE = OPENED + (KEY_PARTS > 1 ? max(W*LDK, 2*W*LDV) : 0)
 %# A bias or a slope: scores are of any size then. The numbers that scores are modified by: of all, of keys, of rows.
 % let UNBOUNDED = BIAS != "none" or ALIBI
 % let KEY_NUMBERS = 5
@@ -106,9 +110,13 @@
 % else
 % micro pack_q
 % end
-% if PLANES == 2
+% if KEY_PARTS > 1
 % micro part_key
+% end
+% if PLANES == 2
 % micro part_value
+% elif BLOCKS
+% micro round_value
 % end
 % micro pack_k
 % micro pack_pairs
@@ -129,6 +137,9 @@
 % end
 % end
 % micro scores
+% if ROUGH
+% micro exact_scores
+% end
 % micro values
 % if KEYED
 % micro keyed_exponentials as exponentials with SUMS = 1

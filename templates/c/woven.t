@@ -34,6 +34,9 @@ struct group {
     int64_t begin, end;        /* blocks that any row sees */
     int64_t whole, unwhole;    /* of those, the blocks that all rows see all of: [whole, unwhole) */
     float base;                /* m, what exponents are relative to */
+% if ROUGH
+    int fine;                  /* whether the smallest parts of keys might count */
+% end
     float *sums, *parts;       /* of the exponentials: as they are multiplied, and, for the LSE, before they are rounded */
 };
 
@@ -88,7 +91,7 @@ static void pack(const struct head *x, int64_t first, int64_t end, uint32_t *not
     const ${CKV} *v = (const ${CKV} *)a->v + s->v_at + x->g * a->v_stride[1];
 % end
     int64_t from = first / ${KEYS}, blocks = (end + ${KEYS - 1}) / ${KEYS} - from;
-% if PLANES == 2
+% if KEY_PARTS > 1
     uint16_t *parts = (uint16_t *)w->stage + ${2*OPENED};
 % end
 % if KEYED
@@ -112,7 +115,7 @@ static void pack(const struct head *x, int64_t first, int64_t end, uint32_t *not
         const ${CKV} *row = keys_at(a, s, k, a->k_stride, j, n, ${W}, ${HD}, ${LDX*PER}, &ld, (${CKV} *)w->stage);
 % end
 % if KEYED
-% elif PLANES == 2
+% elif KEY_PARTS > 1
         for (int64_t r = 0; r < ${W}; r++)
             part_key(row + r * ${NARROW ? LDX*PER : "ld"}, parts + r * ${LDK*PER});
         pack_k(parts, w->k + j * ${LDK}, ${LDK*PER});
@@ -129,7 +132,11 @@ static void pack(const struct head *x, int64_t first, int64_t end, uint32_t *not
             for (int64_t r = 0; r < ${2*W}; r++) {
                 if (r % ${W} == 0)
                     open_values(a, s, x->g, j + r, most(0, least(${W}, end - j - r)), (float *)w->stage);
+% if PLANES == 2
                 part_value(row + r % ${W} * ${LDV}, parts + r * ${LDV}, parts + (${2*W} + r) * ${LDV});
+% else
+                round_value(row + r % ${W} * ${LDV}, parts + r * ${LDV});
+% end
             }
 % else
             n = most(0, least(${2*W}, end - j));
@@ -142,6 +149,8 @@ static void pack(const struct head *x, int64_t first, int64_t end, uint32_t *not
 % if PLANES == 2
             pack_pairs(parts, to, ${LDV});
             pack_pairs(parts + ${2*W*LDV}, to + ${PLANE}, ${LDV});
+% elif BLOCKS
+            pack_pairs(parts, to, ${LDV});
 % elif not KEYED
             pack_pairs(row, to, ld);
 % end
@@ -213,7 +222,7 @@ static void redo(const struct head *x, struct group *g)
     for (int64_t r = 0; r < ${2*STATE}; r++)
         g->state[r] = r % ${STATE} < ${SUM} ? MINUS_INFINITY : 0.0f;
     for (int64_t block = g->begin; block < g->end; block++) {
-        scores(g->q, x->w->k + block * ${KBLOCK}, space);
+        ${ROUGH ? "exact_scores" : "scores"}(g->q, x->w->k + block * ${KBLOCK}, space);
 % if MODIFY
         modify(x, g, block, space${UNBOUNDED ? ", -MINUS_INFINITY" : ""}${LEAST ? ", MINUS_INFINITY" : ""});
 % end
@@ -226,7 +235,7 @@ static void redo(const struct head *x, struct group *g)
             g->state[r + ${BIAS_AT}] = -g->state[r + ${BASE}];
         }
     for (int64_t block = g->begin; block < g->end; block++) {
-        scores(g->q, x->w->k + block * ${KBLOCK}, space);
+        ${ROUGH ? "exact_scores" : "scores"}(g->q, x->w->k + block * ${KBLOCK}, space);
 % if MODIFY
         modify(x, g, block, space${UNBOUNDED ? ", -MINUS_INFINITY" : ""}${LEAST ? ", MINUS_INFINITY" : ""});
 % end
@@ -311,6 +320,9 @@ static void open_group(const struct head *x, struct group *g, float *at, int64_t
     memset(g->o, 0, ${(GROUP_STATE - GROUP_O)*4});
     query_norms(g->q, (int32_t *)norms);
     bound = root_bound(largest(norms) * x->norm) * x->steep * ${PARTS*KEY_PARTS > 1 ? "1.02f; /* a vector is up to 1/128 longer than that of its parts */" : "1.001f;"}
+% if ROUGH
+    g->fine = !(bound < 192.0f); /* 2^-17 of such a score is half of what an LSE may be off */
+% end
 % if SOFTCAP
     if (bound > a->features->softcap * 1.4441f)
         bound = a->features->softcap * 1.4441f;
@@ -403,12 +415,18 @@ static void step(float *space, const struct group *last, const float *v, const s
     if (now)
         exponentials(space, now->parts, now->state${KEYED ? ", side" : ""});
 % end
+% if ROUGH
+    if (next && next->fine)
+        exact_scores(next->q, k, space);
+    else if (next)
+% else
     if (next)
+% end
         scores(next->q, k, space);
 }
 
 /* Three blocks are under way at once: of the next one the scores are made, of this one the exponentials, of the last one the products with
- * the values. ${SERIAL ? "" : "Where all three are there, one function makes them together, for as many trips as blocks follow one another; where one is missing, each is made by itself. "}*/
+ * the values. ${SERIAL ? "" : "Where all three are there, one function makes them together, for as many trips as blocks follow one another; where one is missing, each is made by itself. "}${ROUGH and not SERIAL ? "So it is where the smallest parts of keys might count, since that function leaves them out. " : ""}*/
 static void attend(const struct head *x, struct walk *k)
 {
     struct at { struct group *group; int64_t block; } last = {0, 0}, now = {0, 0}, next = {0, 0};
@@ -448,7 +466,7 @@ static void attend(const struct head *x, struct walk *k)
 % if KEYED
         at[6] = x->w->side + now.block * ${SIDE};
 % end
-        if (next.group && now.group && last.group) {
+        if (next.group && now.group && last.group${ROUGH ? " && !next.group->fine" : ""}) {
             struct group *g = next.group;
             int64_t n = 1;
 % if not MODIFY
@@ -542,6 +560,9 @@ int ${NAME}(const struct attn_args *a)
     for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
         int64_t unit = t / cuts;
         struct sequence s = sequence_of(a, unit / a->kv_heads);
+        walk.tiles = (s.q_len + ${BQ - 1}) / ${BQ}, walk.units = a->heads / a->kv_heads * walk.tiles;
+        if (t % cuts >= walk.units)
+            continue; /* fewer tiles than shares */
         head.s = &s, head.g = unit % a->kv_heads;
         int64_t first = s.q_len > 0 ? first_key(&s, 0) : 0, end = s.q_len > 0 ? end_key(&s, s.q_len - 1) : 0;
         if (packed != unit) {
@@ -559,7 +580,7 @@ int ${NAME}(const struct attn_args *a)
             head.exact = !settle(&head, known, pieces, end - first)${TABLE and not MODIFY ? " || head.steep < 1e-30f" : ""};
         }
         packed = unit;
-        walk.u = t % cuts, walk.cuts = cuts, walk.tiles = (s.q_len + ${BQ - 1}) / ${BQ}, walk.units = a->heads / a->kv_heads * walk.tiles;
+        walk.u = t % cuts, walk.cuts = cuts;
         walk.groups = walk.at = walk.visit = walk.block = walk.stop = walk.end = 0;
         attend(&head, &walk);
     }

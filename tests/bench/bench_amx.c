@@ -1,7 +1,7 @@
 #define _GNU_SOURCE
 /* bench_amx.c - kernels of isa amx, by the share that they reach of the rate of the tile product itself, which is measured on the
- * same core just before and after each sample. Variants take turns; the median is that of the third of samples with the quietest
- * core.
+ * same core just before and after each sample. K and V may be narrow. Variants take turns; the median is that of the third of
+ * samples with the quietest core.
  *
  *     bench_amx [N SECONDS THREADS VARIANT...]    heads of N rows; a line a variant: GFLOP/s median and best, share in %, error
  *
@@ -75,6 +75,7 @@ struct contender {
     const char *name;
     struct variant v;
     struct kernel kernel;
+    struct attn_features features;
     struct attn_args args;
     double flops; /* of a sample */
     int heads, at; /* of the data; the next to run */
@@ -89,9 +90,12 @@ static int fail(const char *what, const char *why)
     return -1;
 }
 
+/* n numbers; those with a scale beside are 48 times as large, and `scale` makes up for it. */
+static const float scale = 1 / 48.0f;
 static void *data(enum dtype type, size_t n, uint64_t seed)
 {
-    void *at = aligned_alloc(4096, (n * dtype_size(type) + 4095) / 4096 * 4096);
+    size_t bytes = n / (size_t)dtype_values(type) * dtype_size(type);
+    void *at = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
     if (at)
         fill_normal(at, type, n, seed);
     return at;
@@ -109,7 +113,7 @@ static int open_contender(struct contender *c, const struct gen *gen, const char
     if (failed)
         return fail(name, err.text);
     int64_t d = c->v.field[F_HEAD_DIM];
-    enum dtype type = (enum dtype)c->v.field[F_DTYPE];
+    enum dtype type = (enum dtype)c->v.field[F_DTYPE], kv = variant_dtype_kv(&c->v);
     c->heads = n <= 1024 ? 32 : 4;
     int per = threads > 1 ? c->heads : n <= 1024 ? 8 : 1; /* heads a sample; with threads all */
     if (threads > 1)
@@ -117,8 +121,8 @@ static int open_contender(struct contender *c, const struct gen *gen, const char
     size_t size = (size_t)(n * d * c->heads);
     c->args = (struct attn_args){.size = sizeof c->args,
                                  .q = data(type, size, 1),
-                                 .k = data(type, size, 2),
-                                 .v = data(type, size, 3),
+                                 .k = data(kv, size, 2),
+                                 .v = data(kv, size, 3),
                                  .o = data(type, size, 4),
                                  .batch = 1,
                                  .heads = per,
@@ -130,8 +134,11 @@ static int open_contender(struct contender *c, const struct gen *gen, const char
                                  .parts = 1};
     for (int i = 0; i < 3; i++) {
         int64_t stride = i == 0 ? n * d * per : i == 1 ? n * d : d;
-        c->args.q_stride[i] = c->args.k_stride[i] = c->args.v_stride[i] = c->args.o_stride[i] = stride;
+        c->args.q_stride[i] = c->args.o_stride[i] = stride;
+        c->args.k_stride[i] = c->args.v_stride[i] = stride / dtype_values(kv);
     }
+    c->features.k_scales = c->features.v_scales = &scale;
+    c->args.features = &c->features;
     int64_t bytes = c->kernel.workspace(&c->args);
     for (int t = 0; t < threads; t++)
         if (!(c->workspace[t] = aligned_alloc(4096, (size_t)((bytes + 4095) / 4096 * 4096))))
@@ -149,8 +156,11 @@ static void *run_part(void *arg)
     const struct part *p = arg;
     const struct contender *c = p->c;
     struct attn_args a = c->args;
-    size_t skip = (size_t)(c->at * c->args.q_len * c->v.field[F_HEAD_DIM]) * 2;
-    a.q = (const char *)a.q + skip, a.k = (const char *)a.k + skip, a.v = (const char *)a.v + skip, a.o = (char *)a.o + skip;
+    enum dtype kv = variant_dtype_kv(&c->v);
+    size_t first = (size_t)(c->at * c->args.q_len * c->v.field[F_HEAD_DIM]);
+    size_t skip = first * 2, skip_kv = first / (size_t)dtype_values(kv) * dtype_size(kv);
+    a.q = (const char *)a.q + skip, a.o = (char *)a.o + skip;
+    a.k = (const char *)a.k + skip_kv, a.v = (const char *)a.v + skip_kv;
     a.part = p->part, a.parts = p->parts, a.workspace = c->workspace[p->part];
     c->kernel.run(&a);
     return NULL;
@@ -238,16 +248,22 @@ static void report(struct contender *c)
 static double largest_error(const struct contender *c)
 {
     const int64_t n = c->args.q_len, d = c->v.field[F_HEAD_DIM];
-    enum dtype type = (enum dtype)c->v.field[F_DTYPE];
+    enum dtype type = (enum dtype)c->v.field[F_DTYPE], kv = variant_dtype_kv(&c->v);
+    const double times = dtypes[kv].scaled ? (double)scale : 1;
     double worst = 0, *p = calloc((size_t)n, sizeof *p);
-    for (int64_t t = 0; t < 9 && p; t++) {
+    float *k = malloc((size_t)(n * d) * sizeof *k), *v = malloc((size_t)(n * d) * sizeof *v);
+    if (!p || !k || !v)
+        abort();
+    dtype_load_row(kv, c->args.k, 0, (int)(n * d), k);
+    dtype_load_row(kv, c->args.v, 0, (int)(n * d), v);
+    for (int64_t t = 0; t < 9; t++) {
         int64_t i = t * (n - 1) / 8, keys = c->v.field[F_CAUSAL] ? i + 1 : n;
         double top = -1e300, sum = 0;
         for (int64_t j = 0; j < keys; j++) {
             p[j] = 0;
             for (int64_t e = 0; e < d; e++)
-                p[j] += (double)dtype_load(type, c->args.q, i * d + e) * (double)dtype_load(type, c->args.k, j * d + e);
-            p[j] *= (double)c->args.scale;
+                p[j] += (double)dtype_load(type, c->args.q, i * d + e) * (double)k[j * d + e];
+            p[j] *= (double)c->args.scale * times;
             top = p[j] > top ? p[j] : top;
         }
         for (int64_t j = 0; j < keys; j++)
@@ -255,13 +271,13 @@ static double largest_error(const struct contender *c)
         for (int64_t e = 0; e < d; e++) {
             double x = 0;
             for (int64_t j = 0; j < keys; j++)
-                x += p[j] * (double)dtype_load(type, c->args.v, j * d + e);
+                x += p[j] * (double)v[j * d + e] * times;
             double error = fabs(x / sum - (double)dtype_load(type, c->args.o, i * d + e));
             if (!(error <= worst))
                 worst = error;
         }
     }
-    free(p);
+    free(p), free(k), free(v);
     return worst;
 }
 

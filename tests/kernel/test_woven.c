@@ -24,6 +24,7 @@
 #include "runtime/cpu/execute.h"
 #include "runtime/judge/trial.h"
 #include "runtime/judge/workload.h"
+#include "runtime/numerics/convert.h"
 #include "runtime/numerics/narrow.h"
 #include "../kit/child.h"
 #include "../kit/seed.h"
@@ -323,6 +324,69 @@ static void test_far_scores(void **state)
     gen_close(g);
 }
 
+/* ---- numbers in blocks, whose smallest parts are left out where they cannot count ---- */
+
+/* What two bf16, each the nearest to what is left, leave of a number, over the number. */
+static double left_of(float x)
+{
+    const float first = dtype_round(DTYPE_BF16, x), second = dtype_round(DTYPE_BF16, x - first);
+    return (double)(x - first - second) / (double)x;
+}
+
+/* The block of one number throughout of which the most is left; that number. */
+static float worst_block(unsigned char block[34])
+{
+    double most = 0;
+    float worst = 0;
+    for (uint16_t half = 0x2000; half < 0x2400; half++)
+        for (int number = 64; number < 128; number++) {
+            const double left = left_of(f16_to_f32(half) * (float)number);
+            if (left <= most)
+                continue;
+            most = left, worst = f16_to_f32(half) * (float)number;
+            memcpy(block, &half, sizeof half);
+            memset(block + 2, number, 32);
+        }
+    assert_true(most > 0.7 * 0x1p-17);
+    return worst;
+}
+
+/* Queries of ones meet keys of which that much is left. At the first scale a group's bound is 0.95 times that where exact scores
+ * begin; at the others the smallest parts alone exceed what an LSE may be off. */
+static void test_small_parts(void **state)
+{
+    static const float times[] = {0.95f, 40, -160};
+    const struct workload_shape shape = {1, 1, 1, 35, 150, .uneven = false};
+    (void)state;
+    struct gen *g;
+    struct gen_error err;
+    struct check result;
+    struct loaded k;
+    unsigned char block[34];
+    if (!has_tcc())
+        skip();
+    assert_int_equal(gen_open(&g, &err), 0);
+    load(g, "attn_bf16_kvq8_0_d32_on_amx_q64k64_r32x4u4_table", &k);
+    const float number = worst_block(block);
+    for (size_t t = 0; t < sizeof times / sizeof *times; t++) {
+        struct workload w;
+        assert_int_equal(workload_create(&k.v, &shape, test_seed() + t, &w), 0);
+        w.args.scale = times[t] * 192 / (32 * number * 1.4427f * 1.02f);
+        for (int64_t i = 0; i < shape.q_len; i++)
+            for (int c = 0; c < 32; c++)
+                ((uint16_t *)(uintptr_t)w.args.q)[i * w.args.q_stride[2] + c] = 0x3f80;
+        for (int64_t j = 0; j < shape.kv_len; j++)
+            memcpy((unsigned char *)(uintptr_t)w.args.k + j * w.args.k_stride[2] * 34, block, 34);
+        if (workload_check(&w, &k.kernel, NULL, 1, 0, &result, &err) != VERDICT_RIGHT)
+            fail_msg("%g times the bound: %s", (double)times[t], err.text);
+        print_message("# error over bound %.2f, of the LSE %.2f\n", result.error / result.bound,
+                      result.lse_error / result.lse_bound);
+        workload_free(&w);
+    }
+    dlclose(k.object);
+    gen_close(g);
+}
+
 /* ---- scales, and rows that have them ---- */
 
 static void test_scales(void **state)
@@ -410,6 +474,7 @@ static void test_widened_rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_features), cmocka_unit_test(test_far_scores),
-                                       cmocka_unit_test(test_scales), cmocka_unit_test(test_widened_rows)};
+                                       cmocka_unit_test(test_small_parts), cmocka_unit_test(test_scales),
+                                       cmocka_unit_test(test_widened_rows)};
     return cmocka_run_group_tests_name("woven", tests, NULL, NULL);
 }
