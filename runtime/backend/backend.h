@@ -78,12 +78,12 @@ struct kernel_functions {
 struct kernel {
     const struct kernel_functions *functions;
     void (*release)(struct kernel *kernel); /* frees what it lives in; NULL: nothing to free */
-    /* If the kernel is a function in this process: one part of a run in the calling thread, and the bytes that a part
-     * needs. NULL: a run has no parts. */
+    /* If it is a function in this process: one part of a run in the calling thread, and the bytes of a part; else NULL. */
     int (*run)(const struct attn_args *args);
     int64_t (*workspace)(const struct attn_args *args);
     void *code, *owner; /* the backend's own */
     size_t code_size;
+    bool shares; /* parts share what they make as soon as there are fewer units than threads, and not only when far fewer */
     bool in_place; /* it can run in the host arrays' own memory */
     double compile_ms;
     const char *origin; /* where its code comes from, in words, if there are several ways; else NULL */

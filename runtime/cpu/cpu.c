@@ -130,7 +130,10 @@ static int compile(struct device *device, const struct variant *variant, const s
     const struct cpu_device *d = of(device);
     char name[GEN_NAME_MAX];
     variant_encode(variant, name);
-    return d->cc ? cc_compile(d->cc, text->data, name, out, err) : jit_compile(text->data, name, out, err);
+    int result = d->cc ? cc_compile(d->cc, text->data, name, out, err) : jit_compile(text->data, name, out, err);
+    if (variant->field[F_ISA] == ISA_AMX)
+        out->shares = true; /* tiles multiply so fast that packing is a good part of the time */
+    return result;
 }
 
 /* libtcc has no function that returns its version, but its compiled code can. */

@@ -63,7 +63,8 @@ static int64_t shared_size(const struct kernel *kernel, const struct attn_args *
     struct attn_args a = part_of(args, -1, threads, NULL);
     int64_t size = kernel->workspace(&a);
     bool copies = size > 0 && own_size(kernel, args, threads, false) > own_size(kernel, args, threads, true);
-    if (size < 0 || size > INT64_MAX / 2 || (copies && SHARERS * units > threads))
+    const bool few = kernel->shares ? units < threads : SHARERS * units <= threads;
+    if (size < 0 || size > INT64_MAX / 2 || (copies && !few))
         return 0;
     return (size + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN;
 }

@@ -9,8 +9,9 @@
 #include "backend/backend.h"
 
 /* How work is shared out, by which the model counts too: parts for each thread where parts are cheap; how many units of work a
- * thread must have before units are not divided; and how many threads a unit must have before its packed keys are shared. A private
- * copy costs less than fetching another core's, until there are as many copies. */
+ * thread must have before units are not divided; and how many threads a unit must have before its packed keys are shared, unless
+ * the kernel shares as soon as units are fewer than threads. A private copy costs less than fetching another core's, until there
+ * are as many copies. */
 enum { PARTS_A_THREAD = 8, ENOUGH = 4, SHARERS = 4 };
 
 /* The bytes that a run on so many threads needs, a multiple of 64; -1 if the kernel refuses the arguments or the size

@@ -86,13 +86,13 @@ static struct shape read_shape(const struct variant *v, const struct tune_target
 /* ---- how work is shared out among threads, as runtime/cpu/execute.c and the kernels do it ---- */
 
 /* The cycles until all threads have finished: a unit of work is a KV head of a sequence, which has so many tiles of queries and is
- * packed first: once and for all threads, or by each part of it. */
-static double packed_cycles(const struct tune_target *t, double tiles, double tile, double pack)
+ * packed first: once and for all threads, or by each part of it. shares: these share as soon as units are fewer than threads. */
+static double packed_cycles(const struct tune_target *t, double tiles, double tile, double pack, bool shares)
 {
     const double units = (double)t->batch * t->kv_heads, threads = larger(1, t->threads);
     if (threads < 2)
         return units * (pack + tiles * tile);
-    if (SHARERS * units <= threads && tiles > 1) {
+    if ((shares ? units < threads : SHARERS * units <= threads) && tiles > 1) {
         const double all = units * tiles;
         return units * pack / threads + up(all, threads) / threads * tile;
     }
@@ -183,7 +183,7 @@ static double panel_cycles(const struct shape *s, const struct tune_target *t, c
     const double tiles = whole + (rest > 0 ? 1 : 0);
     const double rows = whole * tile_of_queries(s, cpu, s->bq) + (rest > 0 ? tile_of_queries(s, cpu, rest) : 0);
     const double group = t->kv_heads ? (double)t->heads / t->kv_heads : 1;
-    return packed_cycles(t, tiles * group, rows / tiles, pack_cycles(s, t, cpu));
+    return packed_cycles(t, tiles * group, rows / tiles, pack_cycles(s, t, cpu), false);
 }
 
 /* ---- kernels that split keys ---- */
@@ -284,7 +284,7 @@ static double tile_cycles(const struct variant *v, const struct shape *s, const 
     const double group = t->kv_heads ? (double)t->heads / t->kv_heads : 1, tiles = up(s->rows, s->bq) / s->bq;
     const double visits = up(s->keys, s->bk) / s->bk * 200;
     const double head = groups * (visited * block + 1500 + 10 * (s->d + s->dv) + visits) + 136 * s->rows + 1300 * tiles;
-    return packed_cycles(t, tiles * group, head / tiles, pack_cycles(s, t, cpu));
+    return packed_cycles(t, tiles * group, head / tiles, pack_cycles(s, t, cpu), true);
 }
 
 double estimate_cycles(const struct variant *variant, const struct tune_target *target, const struct cpu *cpu)

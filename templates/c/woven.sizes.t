@@ -79,8 +79,9 @@
 % let AT_GROUPS = 2*SPACE
 % let AT_STAGE = AT_GROUPS + (GROUPS + 2)*GROUP_ALL
 % let WORKSPACE = (AT_STAGE + STAGE)*4
-%# Parts that share memory pack so many keys at a time, and leave there what bounds need to know of them.
+%# Parts that share memory pack so many keys at a time, of few keys fewer, and leave there what bounds need to know of them.
 % let PIECE = 4*KEYS
+% let FEW_KEYS = 1024
 % let NOTES = 2*W
 % assert GQ + GX + VW == 0, "group and vector belong to OpenCL; isa portable has them"
 % assert ST + PINGPONG + LAZY + AHEAD == 0, "stages, pingpong, lazy and ahead belong to isas sm90 and sm80"

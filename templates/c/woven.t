@@ -12,8 +12,10 @@
 /* The parts of a workspace, and the place where K and V of one head are packed in blocks of ${KEYS} keys. */
 struct space { float *trip, *exact, *groups, *k, *v${KEYED ? ", *side" : ""}; void *stage; };
 static int64_t blocks_of(const struct attn_args *a) { return (a->kv_len + ${KEYS - 1}) / ${KEYS}; }
-static int64_t pieces_of(const struct attn_args *a) { return (a->kv_len + ${PIECE - 1}) / ${PIECE}; }
-/* What a head takes of memory that parts share, in slots: notes on ${PIECE} keys at a time, and then K and V. */
+/* The keys of a piece, which one part packs: so few where there are few that all parts have some. */
+static int64_t piece_of(const struct attn_args *a) { return a->kv_len > ${FEW_KEYS} ? ${PIECE} : ${KEYS}; }
+static int64_t pieces_of(const struct attn_args *a) { return (a->kv_len + piece_of(a) - 1) / piece_of(a); }
+/* What a head takes of memory that parts share, in slots: notes on each piece, and then K and V. */
 static int64_t shared_head(const struct attn_args *a) { return pieces_of(a) * ${NOTES} + blocks_of(a) * ${KBLOCK + VBLOCK + SIDE}; }
 static struct space carve(float *at, float *panels, int64_t blocks)
 {
@@ -513,14 +515,14 @@ const char *${NAME}_prepare(void)
 /* Where parts share memory: piece t of packing, some keys of one head. */
 static void pack_shared(const struct attn_args *a, int64_t t)
 {
-    int64_t pieces = pieces_of(a), unit = t / pieces, piece = t % pieces;
+    int64_t pieces = pieces_of(a), keys = piece_of(a), unit = t / pieces, piece = t % pieces;
     float *at = (float *)a->shared + unit * shared_head(a);
     struct space w = carve((float *)a->workspace, at + pieces * ${NOTES}, blocks_of(a));
     struct sequence s = sequence_of(a, unit / a->kv_heads);
     struct head head;
     head.a = a, head.w = &w, head.s = &s, head.g = unit % a->kv_heads;
     if (s.q_len > 0)
-        pack(&head, most(first_key(&s, 0), piece * ${PIECE}), least(end_key(&s, s.q_len - 1), (piece + 1) * ${PIECE}), (uint32_t *)at + piece * ${NOTES});
+        pack(&head, most(first_key(&s, 0), piece * keys), least(end_key(&s, s.q_len - 1), (piece + 1) * keys), (uint32_t *)at + piece * ${NOTES});
 }
 
 /* The work is batch * kv_heads units; where these cannot be shared out evenly, each is cut into `cuts` shares. Parts that share memory
@@ -541,8 +543,11 @@ int ${NAME}(const struct attn_args *a)
     struct head head;
     struct walk walk;
     cuts = cuts_of(units, a->parts);
-    for (int64_t i = 0; i < ${W*W}; i++)
-        w.trip[${ONES} + i] = w.exact[${ONES} + i] = real_of(0x3f803f80u);
+    for (int64_t i = 0; i < ${W}; i++)
+        w.trip[${ONES} + i] = real_of(0x3f803f80u);
+    for (int64_t n = ${W}; n < ${W*W}; n *= 2)
+        memcpy(w.trip + ${ONES} + n, w.trip + ${ONES}, (size_t)n * sizeof(float));
+    memcpy(w.exact + ${ONES}, w.trip + ${ONES}, ${4*W*W});
     head.a = a, head.w = &w, head.room = 0.0f;
 % if MODIFY
     head.factor = ${NATURAL ? "1.44269504f" : "1.0f"};
@@ -572,8 +577,9 @@ int ${NAME}(const struct attn_args *a)
             if (a->shared) {
                 float *at = (float *)a->shared + unit * shared_head(a);
                 w = carve((float *)a->workspace, at + pieces_of(a) * ${NOTES}, blocks_of(a));
-                known = (const uint32_t *)at + first / ${PIECE} * ${NOTES};
-                pieces = end > first ? (end + ${PIECE - 1}) / ${PIECE} - first / ${PIECE} : 0;
+                int64_t keys = piece_of(a);
+                known = (const uint32_t *)at + first / keys * ${NOTES};
+                pieces = end > first ? (end + keys - 1) / keys - first / keys : 0;
             } else {
                 pack(&head, first, end, notes);
             }

@@ -231,18 +231,21 @@ struct phases {
     struct pool *pool;
     atomic_int failed;
     int64_t salt;
+    bool shares; /* of the kernel */
 };
 
 static void *run_phases(void *arg)
 {
     struct phases *p = arg;
-    const struct kernel kernel = {.functions = &cpu_kernel_functions, .run = write_then_read, .workspace = words_of};
+    const struct kernel kernel = {
+        .functions = &cpu_kernel_functions, .run = write_then_read, .workspace = words_of, .shares = p->shares};
     for (int64_t round = 1; round <= PHASE_ROUNDS; round++) {
         uint64_t out[SHARED];
         struct gen_error err;
         struct attn_args a = {
             .size = sizeof a, .o = out, .batch = 1, .heads = 1, .kv_heads = 1, .q_len = round * p->salt};
-        int threads = PHASE_THREADS + (int)(round % PHASE_MORE); /* fewer have copies of their own */
+        /* Fewer have copies of their own, unless the kernel wants none of that. */
+        int threads = (p->shares ? 2 : PHASE_THREADS) + (int)(round % PHASE_MORE);
         int64_t size = kernel.functions->workspace(&kernel, &a, threads);
         void *workspace = malloc((size_t)size);
         bool bad =
@@ -262,7 +265,7 @@ static void test_what_is_shared_is_whole_before_it_is_read(void **state)
     struct pool *pool;
     pthread_t thread;
     assert_int_equal(pool_create(PHASE_THREADS, &pool), 0);
-    struct phases p[2] = {{.pool = pool, .salt = 1}, {.pool = pool, .salt = 1000}};
+    struct phases p[2] = {{.pool = pool, .salt = 1}, {.pool = pool, .salt = 1000, .shares = true}};
     assert_int_equal(pthread_create(&thread, NULL, run_phases, &p[1]), 0);
     run_phases(&p[0]);
     pthread_join(thread, NULL);
