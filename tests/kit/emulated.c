@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "child.h"
-#include "gen/buf.h"
 #include "runtime/numerics/reference.h"
 #include "runtime/opencl/internal.h"
 #include "runtime/opencl/variants.h"
@@ -325,98 +324,6 @@ static cl_command_queue create_queue(cl_context c, cl_device_id d, cl_command_qu
 
 /* ---- programs ---- */
 
-/* The text as clang compiles it for this processor: functions with PTX are only declared, shared memory is the
- * emulation's, and for each kernel a function is appended that calls it with arguments given by pointers. */
-static void add_entries(const char *text, struct buf *out)
-{
-    const char *kernel = strstr(text, "__kernel "), *name = kernel ? strstr(kernel, "\nvoid ") : NULL;
-    const char *open = name ? strchr(name, '(') : NULL, *at = open, *close = open ? strstr(open, ")\n{") : NULL;
-    if (!close)
-        return;
-    const int length = (int)(open - name - 6);
-    buf_printf(out, "\nvoid emulated_entry_%.*s(void **argument)\n{\n    %.*s(", length, name + 6, length, name + 6);
-    for (int i = 0; at < close; i++) {
-        const char *from = at + 1, *end = from;
-        while (end < close && *end != ',')
-            end++;
-        const char *word = end; /* the parameter's name, which ends it */
-        while (word > from && (word[-1] == '_' || (word[-1] >= 'a' && word[-1] <= 'z') || (word[-1] >= '0' && word[-1] <= '9')))
-            word--;
-        buf_printf(out, "%s*(%.*s*)argument[%d]", i ? ", " : "", (int)(word - from), from, i);
-        at = end;
-    }
-    buf_puts(out, ");\n}\n");
-    add_entries(close, out);
-}
-
-static void put_replaced(const char *from, const char *to, struct buf *out)
-{
-    static const char *const words[][2] = {
-        {"(uint)(ulong)memory", "1024u"},
-        {"__local uint4 *)(ulong)to", "__local uint4 *)emulated_at(to, 16)"},
-        {"get_local_id(0) % ", "(int)get_local_id(0) % "},
-    };
-    enum { WORDS = sizeof words / sizeof *words };
-    while (from < to) {
-        int w = 0;
-        while (w < WORDS && strncmp(from, words[w][0], strlen(words[w][0])) != 0)
-            w++;
-        if (w < WORDS) {
-            buf_puts(out, words[w][1]);
-            from += strlen(words[w][0]);
-        } else if (strncmp(from, "    __local uchar memory[", 25) == 0) {
-            buf_puts(out, "    __local uchar *const memory = (__local uchar *)emulated_at(1024, 1);");
-            from = strstr(from, ";") + 1;
-        } else
-            buf_put(out, from++, 1);
-    }
-}
-
-/* Names that a kernel has made its own by a list of #define become what they are in templates. */
-static char *without_own_names(const char *text)
-{
-    struct buf out = {0};
-    while (*text) {
-        char name[100], own[120];
-        const size_t line = strcspn(text, "\n") + (strchr(text, '\n') != NULL);
-        if (sscanf(text, "#define %99s %119s\n", name, own) != 2 || strncmp(own, name, strlen(name)) != 0 ||
-            own[strlen(name)] != '_')
-            buf_put(&out, text, line);
-        text += line;
-    }
-    if (!buf_ok(&out))
-        abort();
-    return out.data;
-}
-
-static void transform(const char *original, struct buf *out)
-{
-    static const char word[] = "INLINED ";
-    char *text = without_own_names(original);
-    const char *at = text;
-    for (const char *f; (f = strstr(at, "\nINLINED ")) != NULL;) {
-        const char *body = strstr(f, "\n{\n"), *end = body ? strstr(body, "\n}\n") : NULL;
-        if (!end)
-            break;
-        put_replaced(at, f + 1, out);
-        const char *ptx = strstr(body, "__asm__");
-        if (ptx && ptx < end) {
-            const char *from = f + 1 + strlen(word);
-            for (; from < body; from++) /* a comment may stand behind the parameters */
-                if (!strncmp(from, "/*", 2))
-                    break;
-                else
-                    buf_put(out, from, 1);
-            buf_puts(out, ";\n");
-        } else
-            put_replaced(f + 1, end + 3, out);
-        at = end + 2;
-    }
-    put_replaced(at, text + strlen(text), out);
-    add_entries(text, out);
-    free(text);
-}
-
 static cl_program with_source(cl_context c, cl_uint count, const char **text, const size_t *size, cl_int *code)
 {
     struct program *p = calloc(1, sizeof *p);
@@ -437,7 +344,6 @@ static cl_int build(cl_program program, cl_uint n, const cl_device_id *ids, cons
     struct program *p = (void *)program;
     static int number;
     char source[300], library[300], log[300];
-    struct buf out = {0};
     (void)n, (void)ids, (void)options, (void)notify, (void)data;
     if (p->library)
         return CL_SUCCESS;
@@ -445,11 +351,11 @@ static cl_int build(cl_program program, cl_uint n, const cl_device_id *ids, cons
     snprintf(source, sizeof source, "%s/%d-%d.cl", dir_now, (int)getpid(), number);
     snprintf(library, sizeof library, "%s/%d-%d.so", dir_now, (int)getpid(), number);
     snprintf(log, sizeof log, "%s/%d-%d.log", dir_now, (int)getpid(), number);
-    transform(p->text, &out);
+    char *text = emulated_text(p->text);
     FILE *f = fopen(source, "w");
-    if (!f || !buf_ok(&out) || fputs(out.data, f) < 0 || fclose(f) != 0)
+    if (!f || fputs(text, f) < 0 || fclose(f) != 0)
         abort();
-    buf_free(&out);
+    free(text);
     const char *const argv[] = {"clang",   "-x",           "cl",
                                 "-cl-std=CL1.2", "-Xclang", "-finclude-default-header",
                                 "-include", "tests/kit/host.cl", "-target", "x86_64-linux-gnu", "-O1", "-mfma", "-ffp-contract=off",
