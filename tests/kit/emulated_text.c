@@ -71,12 +71,34 @@ static char *without_own_names(const char *text)
     return out.data;
 }
 
+/* Where warpgroups share out their registers anew: on a card they would wait forever for more than the launch has, which gives
+ * every work-item as many of 65,536, in eights. */
+static void check_registers(const char *text)
+{
+    const char *less = strstr(text, "setmaxnreg.dec.sync.aligned.u32 "), *more = strstr(text, "setmaxnreg.inc.sync.aligned.u32 ");
+    const char *group = strstr(text, "reqd_work_group_size("), *feeders = strstr(text, ") { /* the producer's warpgroup");
+    int each[2], items, feeding;
+    if (!less || !more || !group || !feeders)
+        return;
+    while (feeders > text && feeders[-1] >= '0' && feeders[-1] <= '9')
+        feeders--;
+    if (sscanf(strchr(less, ' '), "%d", &each[0]) != 1 || sscanf(strchr(more, ' '), "%d", &each[1]) != 1 ||
+        sscanf(strchr(group, '('), "(%d", &items) != 1 || sscanf(feeders, "%d", &feeding) != 1)
+        abort();
+    if (feeding * each[0] + (items - feeding) * each[1] > items * (65536 / items / 8 * 8)) {
+        fprintf(stderr, "%d work-items want %d registers each and %d want %d, more than a launch has\n", feeding, each[0],
+                items - feeding, each[1]);
+        abort();
+    }
+}
+
 char *emulated_text(const char *original)
 {
     static const char word[] = "INLINED ";
     struct buf out = {0};
     char *text = without_own_names(original);
     const char *at = text;
+    check_registers(original);
     for (const char *f; (f = strstr(at, "\nINLINED ")) != NULL;) {
         const char *body = strstr(f, "\n{\n"), *end = body ? strstr(body, "\n}\n") : NULL;
         if (!end)
