@@ -67,12 +67,11 @@ static void test_bucket(void **state)
 /* Windows of about as many keys are tuned for as one; what is not known, and what a caller without windows says, is none. */
 static void test_windows(void **state)
 {
-    static const int64_t cases[][5] = {/* causal; left, right; what becomes of them */
-                                       {0, 0, 0, 0, 0},      {1, 1023, 0, 1023, 0},    {1, 1000, 77, 1023, 0},
-                                       {1, 1024, 0, 2047, 0}, {0, 512, 511, 512, 511},  {0, 100, 200, 256, 255},
-                                       {0, 0, 300, 0, 511},  {0, 300, 0, 511, 0},      {0, -1, -1, -1, -1},
-                                       {1, -1, 0, -1, -1},   {0, -1, 5, -1, 7},        {0, INT64_MAX, 3, -1, 3},
-                                       {0, 1, 1, 2, 1}};
+    static const int64_t cases[][5] = {
+        /* causal; left, right; what becomes of them */
+        {0, 0, 0, 0, 0},         {1, 1023, 0, 1023, 0},    {1, 1000, 77, 1023, 0}, {1, 1024, 0, 2047, 0}, {0, 512, 511, 512, 511},
+        {0, 100, 200, 256, 255}, {0, 0, 300, 0, 511},      {0, 300, 0, 511, 0},    {0, -1, -1, -1, -1},   {1, -1, 0, -1, -1},
+        {0, -1, 5, -1, 7},       {0, INT64_MAX, 3, -1, 3}, {0, 1, 1, 2, 1}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct tune_target t = target_of(1, 1, 1, 64, 4096, 1), without = t;
@@ -104,7 +103,7 @@ static void test_counts(void **state)
     t.caller.field[F_BIAS] = BIAS_F16; /* what it masks is computed all the same */
     t.caller.field[F_MASK] = t.caller.field[F_PACKED] = t.caller.field[F_PAGED] = 1;
     assert_true(search_flops(&t) == 2.0 * 40 * 3 * (28 + 13)); /* the second sequence has 2 queries */
-    t.caller.field[F_PAGED] = 0; /* and 2 keys */
+    t.caller.field[F_PAGED] = 0;                               /* and 2 keys */
     assert_true(search_flops(&t) == 2.0 * 40 * 3 * (28 + 3));
     t = target_of(1, 1, 1, 3, 4000, 1);
     t.caller.field[F_WINDOW] = t.caller.field[F_CAUSAL] = 1; /* 1024 keys, of which each row sees its last */
@@ -157,23 +156,46 @@ static void test_model(void **state)
     assert_true(estimate_cycles(&dot, &t, &cpu) > estimate_cycles(&wide, &t, &cpu));
 }
 
-/* The model's best of an isa. */
-static struct variant best_of(const struct tune_target *t, enum isa isa)
+/* The model's best of an isa on a processor. */
+static struct variant best_on(const struct cpu *cpu, const struct tune_target *t, enum isa isa)
 {
     enum { ROOM = 1024 };
     static struct variant all[ROOM];
-    struct cpu cpu = {.model = "AMD", .l1d = 32768, .l2 = 1 << 20};
     int n = tuning_space(&t->caller, isa, all, ROOM), best = 0;
     assert_true(n > 0 && n <= ROOM);
     for (int i = 1; i < n; i++)
-        if (estimate_cycles(&all[i], t, &cpu) < estimate_cycles(&all[best], t, &cpu))
+        if (estimate_cycles(&all[i], t, cpu) < estimate_cycles(&all[best], t, cpu))
             best = i;
     return all[best];
+}
+
+static struct variant best_of(const struct tune_target *t, enum isa isa)
+{
+    struct cpu cpu = {.model = "AMD", .l1d = 32768, .l2 = 1 << 20};
+    return best_on(&cpu, t, isa);
 }
 
 static bool best_splits(const struct tune_target *t, enum isa isa)
 {
     return best_of(t, isa).field[F_SPLIT] > 0;
+}
+
+/* On a Xeon, as timed on one. Of AMX's 32 rows few queries leave most empty, and keys in f16 are packed in two parts, which 15
+ * queries do not pay back; prompts do. Tiles of keys at D = 256 are short enough for L2. */
+static void test_model_of_a_xeon(void **state)
+{
+    (void)state;
+    const struct cpu xeon = {.model = "Intel(R) Xeon(R) Processor", .l1d = 49152, .l2 = 2 << 20, .l3 = 300 << 20};
+    struct tune_target few = target_of(2, 2, 2, 16, 4096, 1), many = target_of(1, 1, 1, 1024, 2048, 1);
+    few.caller.field[F_DTYPE] = many.caller.field[F_DTYPE] = DTYPE_F16;
+    few.caller.field[F_HEAD_DIM] = 80;
+    const struct variant split = best_on(&xeon, &few, ISA_AVX512), tiles = best_on(&xeon, &few, ISA_AMX);
+    assert_true(split.field[F_SPLIT] > 0);
+    assert_true(estimate_cycles(&split, &few, &xeon) < 0.7 * estimate_cycles(&tiles, &few, &xeon));
+    const struct variant fma = best_on(&xeon, &many, ISA_AVX512), amx = best_on(&xeon, &many, ISA_AMX);
+    assert_true(estimate_cycles(&amx, &many, &xeon) < estimate_cycles(&fma, &many, &xeon));
+    many.caller.field[F_HEAD_DIM] = 256;
+    assert_int_equal(best_on(&xeon, &many, ISA_AMX).field[F_TILE_K], 512);
 }
 
 /* Few queries over many keys are what keys are split for. */
@@ -695,7 +717,9 @@ int main(void)
         cmocka_unit_test(test_counts),
         cmocka_unit_test(test_problem_is_shortened),
         cmocka_unit_test(test_model),
-        cmocka_unit_test(test_model_splits_keys_of_few_queries), cmocka_unit_test(test_model_of_edges_and_threads),
+        cmocka_unit_test(test_model_of_a_xeon),
+        cmocka_unit_test(test_model_splits_keys_of_few_queries),
+        cmocka_unit_test(test_model_of_edges_and_threads),
         WITH_FIXTURE(test_measure_then_cache),
         WITH_FIXTURE(test_compilers),
         WITH_FIXTURE(test_named_winner),
