@@ -11,12 +11,14 @@
 /* A function that calls the kernel with arguments given by pointers. */
 static void add_entries(const char *text, struct buf *out)
 {
-    const char *kernel = strstr(text, "__kernel "), *name = kernel ? strstr(kernel, "\nvoid ") : NULL;
+    const char *kernel = strstr(text, "__kernel "), *name = kernel ? strstr(kernel, "\nvoid") : NULL;
+    if (name)
+        name += strlen("\nvoid"), name += strspn(name, " \n"); /* a long name has a line of its own */
     const char *open = name ? strchr(name, '(') : NULL, *at = open, *close = open ? strstr(open, ")\n{") : NULL;
     if (!close)
         return;
-    const int length = (int)(open - name - 6);
-    buf_printf(out, "\nvoid emulated_entry_%.*s(void **argument)\n{\n    %.*s(", length, name + 6, length, name + 6);
+    const int length = (int)(open - name);
+    buf_printf(out, "\nvoid emulated_entry_%.*s(void **argument)\n{\n    %.*s(", length, name, length, name);
     for (int i = 0; at < close; i++) {
         const char *from = at + 1, *end = from;
         while (end < close && *end != ',')
