@@ -15,6 +15,21 @@ struct tune_target {
     int threads;
     int64_t window[2]; /* of the caller's window: keys before and after, -1: no bound; both 0: not known */
 };
+/* The most heads of a bucket, of all sequences. With few queries they are as many as make FEW_ROWS: with fewer, keys and values
+ * would stay in a cache, where real decoding does not find them. */
+enum { HEADS_A_THREAD = 4, FEW_ROWS = 64 };
+static inline int target_most_heads(const struct tune_target *t)
+{
+    const int q = t->q_len < 1 ? 1 : t->q_len < FEW_ROWS ? (int)t->q_len : FEW_ROWS;
+    return (q < FEW_ROWS / HEADS_A_THREAD ? FEW_ROWS / q : HEADS_A_THREAD) * t->threads;
+}
+
+/* Whether a bucket stands for problems of more heads, too. */
+static inline bool target_stands_for_more(const struct tune_target *t)
+{
+    return t->batch * t->heads >= target_most_heads(t);
+}
+
 /* Windows and pages belong to a run, not to a plan: these stand for all if it is not said what to tune for. */
 enum { TYPICAL_WINDOW = 1024, TYPICAL_PAGE = 16 };
 

@@ -5,9 +5,7 @@
 
 #include "tune.h"
 
-/* With few queries, there are as many heads as make FEW_ROWS: with fewer, keys and values would stay in a cache, where
- * real decoding does not find them. */
-enum { HEADS_A_THREAD = 4, FEW_ROWS = 64, FORMAT = 2 };
+enum { FORMAT = 2 };
 
 static int64_t power_of_two(int64_t x)
 {
@@ -49,8 +47,7 @@ void tune_bucket(struct tune_target *t)
     t->threads = t->threads < 1 ? 1 : t->threads;
     t->q_len = power_of_two(t->q_len);
     t->kv_len = power_of_two(t->kv_len);
-    int few = t->q_len < FEW_ROWS / HEADS_A_THREAD ? FEW_ROWS / (int)t->q_len : HEADS_A_THREAD;
-    int most = few * t->threads;
+    int most = target_most_heads(t);
     int group = t->kv_heads > 0 ? t->heads / t->kv_heads : 1;
     if (t->heads > most) {
         group = group > most ? most : group;
