@@ -103,6 +103,28 @@ static bool transpose_right(const struct call *c, int l)
     return true;
 }
 
+/* out[column][row]: words of 16 rows, of which each has 8; only bits are moved. Paired: of rows i and i + 8 in turn. */
+static bool words_right(const struct call *c, int l, bool paired)
+{
+    enum { COLUMNS = 8, ROWS = 16 };
+    for (int i = 0; i < 2 * COLUMNS; i++) {
+        const int column = i / 2, at = 2 * l + i % 2, row = paired ? at / 2 + at % 2 * (ROWS / 2) : at;
+        if (memcmp(c->out + 2 * (column * ROWS + at), c->in + 2 * (row * COLUMNS + column), 2) != 0)
+            return false;
+    }
+    return true;
+}
+
+static bool columns_right(const struct call *c, int l)
+{
+    return words_right(c, l, false);
+}
+
+static bool paired_columns_right(const struct call *c, int l)
+{
+    return words_right(c, l, true);
+}
+
 /* Two vectors from two: neighbours separated into even and odd ones, and the other way round. */
 static bool parted_right(const struct call *c, int l)
 {
@@ -257,6 +279,10 @@ static const struct composite {
      false, false},
     {"transpose", "transpose ( _ )", "  vec r[i] = from p[i*W] for i<MR\n  transpose(r)\n  o[i*W] = to r[i] for i<MR\n",
      transpose_right, a_real, 0, true, false},
+    {"columns", "columns ( _ , _ , _ )", "  columns(x, p, 8)\n  o[i*W] = to x[i] for i<8\n", columns_right, NULL, 16, true,
+     false},
+    {"paired_columns", "paired_columns ( _ , _ , _ )", "  paired_columns(x, p, 8)\n  o[i*W] = to x[i] for i<8\n",
+     paired_columns_right, NULL, 16, true, false},
     {"interleave", "interleave ( _ , _ )",
      "  vec x = from p[0]; vec y = from p[W]; interleave(x, y); o[0] = to x; o[W] = to y\n", interleave_right, a_real,
      2, true, false},
@@ -347,6 +373,10 @@ static int add_units(struct tables *tables, int table, struct bench *b, const st
         return 0;
     if (!strcmp(c->name, "half")) /* of a block's first two bytes */
         return add_unit(tables, table, b, c, DTYPE_INT8, DTYPE_F32, 1, err);
+    if (strstr(c->name, "columns"))
+        return has_macro(b->t, c->key) && b->t->target
+                   ? add_unit(tables, table, b, c, *c->name == 'p' ? DTYPE_BF16 : DTYPE_F16, DTYPE_F32, c->rows, err)
+                   : 0;
     if (!strcmp(c->name, "together") || !strncmp(c->name, "shrunk", 6))
         return has_macro(b->t, c->key) && b->t->target
                    ? add_unit(tables, table, b, c, DTYPE_FP8, DTYPE_F32, c->rows, err)
