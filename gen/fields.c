@@ -92,8 +92,6 @@ const struct field fields[FIELD_COUNT] = {
                     .elide = true, .doc = "two warpgroups take turns using the tensor cores (sm90)"},
     [F_LAZY] = {.key = "lazy", .var = "LAZY", .tag = "_lazy", .type = FIELD_BOOL, .side = FIELD_TUNING, .elide = true,
                 .doc = "the output is rescaled only where a row's maximum has grown much (sm90, sm80)"},
-    [F_AHEAD] = {.key = "ahead", .var = "AHEAD", .tag = "_ahead", .type = FIELD_BOOL, .side = FIELD_TUNING, .elide = true,
-                 .doc = "the scores of the next keys are begun before the exponentials of these (sm90)"},
     /* Below, what kernels of those levels do by default: another value leaves it out, so that one can measure what it brings. Isa
      * amx has serial too. */
     [F_COPY] = {.key = "copy", .var = "COPY", .tag = "_copy", .type = FIELD_NAME, .side = FIELD_TUNING, .elide = true,

@@ -41,7 +41,6 @@ enum field_id {
     F_STAGES,
     F_PINGPONG,
     F_LAZY,
-    F_AHEAD,
     F_COPY,
     F_LOOP,
     F_SERIAL,

@@ -765,13 +765,13 @@ INLINED void begin_values(float *out, const uint *p, uint v)
     products_commit();
 }
 
-/* If the scale is negative, the nq-th Q is negated and scores are multiplied by its magnitude, so that the largest
- * score stays the largest. */
-INLINED void negate_q(const struct worker *x, uint nq)
+/* If the scale is negative, Q is negated and scores are multiplied by its magnitude, so that the largest score
+ * stays the largest. */
+INLINED void negate_q(const struct worker *x)
 {
     const uint shared = x->shared;
     for (int at = (x->warp * 32 + x->lane) * 16; at < 16384; at += 2048)
-        flip_signs16(Q_AT(x->w, nq) + at);
+        flip_signs16(Q_AT(x->w, x->nq) + at);
     shared_written();
     named_sync(3 + x->w, 128);
 }
@@ -950,7 +950,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         if (j < 0)
             break;
         if (a->scale < 0.0f)
-            negate_q(x, x->nq);
+            negate_q(x);
         begin_step(s, out, p, x, due, factor, x->nq - 2);
         set_ends(x, TILE_AT(x->w, x->nq));
         close_rows(x, &rows, factor, pending, a, lse);

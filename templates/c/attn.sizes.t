@@ -123,7 +123,7 @@
 % let AT_PART_ROW = AT_PART + round_up(BQ*LDO*4, 64)
 % let WORKSPACE = JOINS ? AT_PART_ROW + round_up(BQ/MR*STATE*4, 64) : AT_PART
 % assert GQ + GX + VW == 0, "group and vector belong to OpenCL; isa portable has them"
-% assert ST + PINGPONG + LAZY + AHEAD == 0, "stages, pingpong, lazy and ahead belong to isas sm90 and sm80"
+% assert ST + PINGPONG + LAZY == 0, "stages, pingpong and lazy belong to isas sm90 and sm80"
 % assert COPY == "plain" and LOOP == "joint" and UNSWIZZLED + SHARED_Q == 0 and ORDER == "heavy", "copy, loop, unswizzled, shared_q and order belong to isas sm90 and sm80"
 % assert not SERIAL, "serial belongs to isas sm90 and amx"
 % assert not has_type("bf16x2") or TQ == "bf16" and (TKV == "bf16" or NARROW), "isas avx512bf16 and neonbf16 multiply pairs of bf16; dtype must be bf16, but keys and values may be narrow"

@@ -5,7 +5,7 @@
 % let SHARES = INVARIANT ? 32 : 0
 % let TYPE_BIAS = BIAS == "none" ? "" : type_opencl(BIAS)
 % assert VW == 1 or VW == 2 or VW == 4 or VW == 8 or VW == 16, "vector must be 1, 2, 4, 8 or 16, the widths that OpenCL C has"
-% assert ST + PINGPONG + LAZY + AHEAD == 0, "stages, pingpong, lazy and ahead belong to isas sm90 and sm80"
+% assert ST + PINGPONG + LAZY == 0, "stages, pingpong and lazy belong to isas sm90 and sm80"
 % assert not SPLIT, "isa portable does not split keys; split must be left out"
 % assert COPY == "plain" and LOOP == "joint" and UNSWIZZLED + SHARED_Q == 0 and ORDER == "heavy", "copy, loop, unswizzled, shared_q and order belong to isas sm90 and sm80"
 % assert not SERIAL, "serial belongs to isas sm90 and amx"

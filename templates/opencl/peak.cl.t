@@ -32,7 +32,6 @@ ${KERNEL}(${ITEMS}, 1, 1)${KERNEL_END} void attn_peak(__global float *out, const
 % let NARROW = 0
 % let BLOCKS = 0
 % let SCALED = 0
-% let AHEAD = 0
 % let MIXED = 0
 % let WALKS = 0
 % let BIAS = "none"

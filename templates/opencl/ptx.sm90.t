@@ -159,23 +159,6 @@ INLINED void products_wait_but_last(void)
 {
     __asm__ volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
 }
-% if AHEAD
-INLINED float now(float x) /* x, which is computed neither earlier nor later than here */
-{
-    __asm__ volatile("" : "+f"(x));
-    return x;
-}
-INLINED float anything(void) /* any number; so the compiler knows that what was in its place is not needed */
-{
-    float x;
-    __asm__ volatile("" : "=f"(x));
-    return x;
-}
-INLINED void products_wait_but_two(void)
-{
-    __asm__ volatile("wgmma.wait_group.sync.aligned 2;" ::: "memory");
-}
-% end
 INLINED uint operand_at(uint at, uint box) /* the descriptor of such an operand; 16 bytes further is 1 more */
 {
     return at >> 4 | box >> 4 << 16;
@@ -201,35 +184,21 @@ INLINED void multiply_qk(float *s, ulong q, ulong k, int add)
 % end
         : "l"(q), "l"(k), "r"(add));
 }
-%# By the second one, which only `ahead` calls, a call says whether what O was before is added.
-% for CHOICE in 0..AHEAD + 1
-% if CHOICE
-/* The same; what O was before is not added if add is 0. */
-INLINED void multiply_first_pv(float *o, const uint *p, ulong v, int add)
-{
-    __asm__ volatile("{.reg .pred add; setp.ne.b32 add, %${NO + 5}, 0; wgmma.mma_async.sync.aligned.m64n${DV}k16.f32.${T}.${T}"
-% else
 /* O[64][${DV}] += P[64][16] V[16][${DV}], with P in registers. */
 INLINED void multiply_pv(float *o, const uint *p, ulong v)
 {
     __asm__ volatile("wgmma.mma_async.sync.aligned.m64n${DV}k16.f32.${T}.${T}"
-% end
         "{%0, %1, %2, %3"
 % for i in 1..NO/4
         ", %${4*i}, %${4*i + 1}, %${4*i + 2}, %${4*i + 3}"
 % end
-        "}, {%${NO}, %${NO + 1}, %${NO + 2}, %${NO + 3}}, %${NO + 4}, ${CHOICE ? "add" : 1}, 1, 1, 1;${CHOICE ? "}" : ""}"
+        "}, {%${NO}, %${NO + 1}, %${NO + 2}, %${NO + 3}}, %${NO + 4}, 1, 1, 1, 1;"
         : "+f"(o[0]), "+f"(o[1]), "+f"(o[2]), "+f"(o[3])
 % for i in 1..NO/4
         , "+f"(o[${4*i}]), "+f"(o[${4*i + 1}]), "+f"(o[${4*i + 2}]), "+f"(o[${4*i + 3}])
 % end
-% if CHOICE
-        : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "l"(v), "r"(add));
-% else
         : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "l"(v));
-% end
 }
-% end
 
 % if LOOP == "persistent"
 INLINED int group_count(void) /* the number of work-groups; get_num_groups reads a register that CUDA does not set */

@@ -18,7 +18,7 @@
 % let IN_FOURS = NARROW and not WIDENS
 % let UNIT = BLOCKS ? type_bytes(DTYPE_KV) : 1
 % assert DTYPE == "f16" or DTYPE == "bf16", "isa sm80 multiplies f16 and bf16; dtype must be one of them"
-% assert NV + U + GQ + GX + VW + PINGPONG + AHEAD == 0, "micro.vecs, unroll, group, vector, pingpong and ahead belong to other isas; sm80 has tiles, micro.rows and stages"
+% assert NV + U + GQ + GX + VW + PINGPONG == 0, "micro.vecs, unroll, group, vector and pingpong belong to other isas; sm80 has tiles, micro.rows and stages"
 % assert not SPLIT or not WGMMA, "with loop joint keys are not split; split must be left out"
 % assert not SPLIT or BQ <= 64, "where keys are split tile.q must be at most 64: a slice of the rows of queries that share a KV head"
 % assert not SPLIT or HDV <= 256, "where keys are split head_dim.v must be at most 256: a slice's output is one part"

@@ -55,7 +55,6 @@
 % let AND_REST = RESTS ? ", rest" : ""
 % let AND_ITS_REST = RESTS ? ", const uint *rest" : ""
 
-% if not AHEAD
 /* With ping-pong, one warpgroup's products run while the other makes exponentials. */
 % if PINGPONG
 #define TAKE_TURN(x) named_sync(1 + (x)->w, 256)
@@ -63,7 +62,6 @@
 % else
 #define TAKE_TURN(x)
 #define GIVE_TURN(x)
-% end
 % end
 #define RELEASE(x, bar) if ((x)->lane == 0) arrive(bar)
 
@@ -74,9 +72,6 @@ INLINED void clear(float *out)
         out[n] = 0.0f;
 }
 
-% if AHEAD
-% include "opencl/sm90.ahead.t"
-% else
 % if SHARES
 % include "opencl/sm90.shares.t"
 
@@ -297,7 +292,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 % end
 % if NEGATES
         if (${FOLDS ? "(a->scale < 0.0f) != (key_scale < 0.0f)" : "a->scale < 0.0f"})
-            negate_q(x, x->nq);
+            negate_q(x);
 % end
         begin_step(s, out, p${AND_REST}, x${LATER ? ", due, factor, x->nq - 2" : ""});
         set_ends(x, TILE_AT(x->w, x->nq));
@@ -400,7 +395,6 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
     tell(x, p, factor, NO_MORE);
 % end
 }
-% end
 % end
 
 ${KERNEL}(${ITEMS}, 1, 1)${KERNEL_END}

@@ -66,13 +66,13 @@ INLINED int rows_from_here(const struct worker *x)
 % end
 
 % if NEGATES and not FEW
-/* If the scale is negative, the nq-th Q is negated and scores are multiplied by its magnitude, so that the largest score stays the
+/* If the scale is negative, Q is negated and scores are multiplied by its magnitude, so that the largest score stays the
  * largest. */
-INLINED void negate_q(const struct worker *x, uint nq)
+INLINED void negate_q(const struct worker *x)
 {
     const uint shared = x->shared;
     for (int at = (x->warp * 32 + x->lane) * 16; at < ${Q_WG}; at += 2048)
-        flip_signs16(Q_AT(x->w, nq) + at);
+        flip_signs16(Q_AT(x->w, x->nq) + at);
     shared_written();
     named_sync(3 + x->w, 128);
 }

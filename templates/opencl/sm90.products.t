@@ -1,5 +1,5 @@
 %# The two products of a warpgroup; boxes of Q are ${Q_BOX} bytes apart.
-/* These functions begin S = Q K^T and O += P V, and do not wait for them${AHEAD ? "; O = P V if add is 0" : ""}. */
+/* These functions begin S = Q K^T and O += P V, and do not wait for them. */
 INLINED void begin_scores(float *s, uint q, uint k)
 {
     const uint q0 = operand_at(q, 16), k0 = operand_at(k, 16);
@@ -18,7 +18,7 @@ INLINED void add_halves(float *s)
         s[n] += s[${NS} + n];
 }
 % end
-INLINED void begin_values(float *out, const uint *p, ${RESTS ? "const uint *rest, const int has_rest, " : ""}uint v${AHEAD ? ", int add" : ""})
+INLINED void begin_values(float *out, const uint *p, ${RESTS ? "const uint *rest, const int has_rest, " : ""}uint v)
 {
     const uint v0 = operand_at(v, ${BK*128});
 % if RESTS
@@ -33,10 +33,7 @@ INLINED void begin_values(float *out, const uint *p, ${RESTS ? "const uint *rest
     }
 % end
     products_begin();
-% if AHEAD
-    multiply_first_pv(out, p, operand(v0), add);
-% end
-% for j in AHEAD..BK/16
+% for j in 0..BK/16
     multiply_pv(out, p + ${4*j}, operand(v0 + ${128*j}));
 % end
     products_commit();

@@ -34,9 +34,6 @@
 % assert SPLIT == 0 or LOOP == "persistent", "split needs work-groups that stay; loop must be persistent"
 % assert not UNSWIZZLED and not SHARED_Q, "unswizzled and shared_q belong to isa sm80: wgmma reads swizzled shared memory anyway"
 % assert not PINGPONG or WG == 2, "pingpong needs two warpgroups; tile.q must be 128"
-% assert not AHEAD or LOOP == "persistent" and not SPLIT and not NARROW and not WIDE, "ahead goes with loop persistent, and with neither split, narrow K and V nor head_dim above 256; it must be left out"
-% assert not AHEAD or ST > 1, "ahead asks for the next keys before these are done with; stages must be 2 or more"
-% assert not AHEAD or not PINGPONG and not SERIAL, "pingpong and serial are other orders of products; they must be left out where ahead is set"
 % assert SPLIT % BK == 0, "split must be a multiple of tile.k"
 % assert not NARROW or LOOP == "persistent", "narrow K and V are widened in loop persistent; loop must be left out"
 % assert not NARROW or HD % 16 == 0 and HDV % 16 == 0, "head_dim must be a multiple of 16 with narrow K and V: the copy engine moves rows of whole 16 bytes"
@@ -96,7 +93,6 @@
 % let LEAST = WG*Q_WG + (SHARES or FEW ? 0 : WG*O_BOX) + STAGES + P_BYTES + (PACKED ? 1280 : 1024)
 % assert LEAST <= ROOM, "it needs more than 227 KiB of shared memory; tile.q, tile.k or stages must be smaller"
 % let QS = PERSISTENT and LEAST + WG*Q_WG + (FEW ? 0 : SHARES ? 2*OB : WG*(VB - 1))*O_BOX <= ROOM ? 2 : 1
-% assert not AHEAD or QS == 2, "ahead needs two tiles of queries in shared memory; tile.q, tile.k or stages must be smaller"
 %# Room for output that the copy engine writes; a wide output without room goes to memory from registers.
 % let OS = FEW ? 0 : min(OB, (ROOM - LEAST - (QS - 1)*WG*Q_WG)/(CW*O_BOX) + (SHARES ? 0 : 1))
 % let DIRECT_O = PACKED and SPLIT or OS == 0
@@ -118,15 +114,15 @@
 %# widens needs more still.
 % let REGS = FEW ? 208 : WG == 3 ? 160 : NARROW ? (WG == 1 ? 216 : 200) : PAGED or WIDE ? 224 : 232
 % let COPY_REGS = FEW ? 88 : WG == 3 ? 32 : NARROW ? (WG == 1 ? 144 : 56) : PAGED or WIDE ? 56 : 40
-% assert NO + NS + (FEW ? HD/4 + STRIP/4 + 48 : WIDE and SERIAL ? max(BK/4, HALVES*NS) + 32 : HALVES*NS + BK/4 + 32) + RESTS*NS/2 + AHEAD*NS <= REGS, "a work-item needs more registers than it has; tile.k must be smaller, or tile.q at most 128"
+% assert NO + NS + (FEW ? HD/4 + STRIP/4 + 48 : WIDE and SERIAL ? max(BK/4, HALVES*NS) + 32 : HALVES*NS + BK/4 + 32) + RESTS*NS/2 <= REGS, "a work-item needs more registers than it has; tile.k must be smaller, or tile.q at most 128"
 % let ITEMS = 128*(CW + FEEDERS)
 %# Where no product is under way beside exponentials, wide values are multiplied before the next scores, and their place is given back
 %# early.
 % let EARLY = WIDE and SERIAL
 %# With three warpgroups, each skips the keys that only others of the tile see; with two, that would make them wait for each other
 %# more. What depends on the work-item alone is then computed anew for each tile, for lack of registers.
-% let UNEVEN = WG == 3 and (CAUSAL or WINDOW) and not AHEAD
-% let ITEM = UNEVEN or AHEAD ? "anew(get_local_id(0))" : "get_local_id(0)"
+% let UNEVEN = WG == 3 and (CAUSAL or WINDOW)
+% let ITEM = UNEVEN ? "anew(get_local_id(0))" : "get_local_id(0)"
 %# With two that take turns, what is due for a narrow output is done while the tensor cores multiply the next scores.
 % let LATER = PINGPONG and HDV <= 128 and not SPLIT and not WIDE_O and not EARLY
 %# What a launch needs to know: struct gen_launch in gen/gen.h says what each is.

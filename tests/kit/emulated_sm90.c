@@ -377,7 +377,7 @@ static void do_qk(float *s, ulong64 q, ulong64 k, int add)
         }
     }
 }
-static void do_pv(float *o, const uint *p, ulong64 v, int add)
+static void do_pv(float *o, const uint *p, ulong64 v)
 {
     const float *of = floats_of(emulated_type_of_p());
     struct emulated_item *i = emulated_item();
@@ -390,7 +390,7 @@ static void do_pv(float *o, const uint *p, ulong64 v, int add)
     emulated_meet_warp();
     for (int c = 0; c < emulated_facts()->columns / 4; c++) {
         const int column = 8 * (c / 2) + 2 * (i->lane % 4) + c % 2, n = c / 2 * 4 + c % 2;
-        double sum[2] = {add ? o[n] : 0, add ? o[n + 2] : 0};
+        double sum[2] = {o[n], o[n + 2]};
         for (int k = 0; k < 16; k++) {
             const double y = of[operand_element(v, column / 64, k / 8, k % 8 * 128 + column % 64 * 2)];
             sum[0] += rows[0][k] * y, sum[1] += rows[1][k] * y;
@@ -422,7 +422,7 @@ static void do_products(int group)
     for (; done < b->count && b->product[done].group < group; done++) {
         const struct product *x = &b->product[done];
         if (x->p)
-            do_pv(x->to, x->p, x->right, x->add);
+            do_pv(x->to, x->p, x->right);
         else
             do_qk(x->to, x->left, x->right, x->add);
     }
@@ -461,30 +461,13 @@ void products_wait_but_last(void)
     do_products(begun[emulated_item()->number].group - 1);
     emulated_meet_warp();
 }
-float now(float x)
-{
-    return x;
-}
-float anything(void)
-{
-    return NAN;
-}
-void products_wait_but_two(void)
-{
-    do_products(begun[emulated_item()->number].group - 2);
-    emulated_meet_warp();
-}
 void multiply_qk(float *s, ulong64 q, ulong64 k, int add)
 {
     begin_product((struct product){.to = s, .left = q, .right = k, .add = add});
 }
 void multiply_pv(float *o, const uint *p, ulong64 v)
 {
-    begin_product((struct product){.to = o, .p = p, .right = v, .add = 1});
-}
-void multiply_first_pv(float *o, const uint *p, ulong64 v, int add)
-{
-    begin_product((struct product){.to = o, .p = p, .right = v, .add = add});
+    begin_product((struct product){.to = o, .p = p, .right = v});
 }
 int group_count(void)
 {

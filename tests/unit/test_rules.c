@@ -125,7 +125,7 @@ static void test_rules(void **state)
 {
     static const struct rule_case cases[] = {
         {"group and vector belong to OpenCL; isa portable has them", ISA_AVX2, {{F_VECTOR, 4}}},
-        {"stages, pingpong, lazy and ahead belong to isas sm90 and sm80", ISA_AVX2, {{F_LAZY, 1}}},
+        {"stages, pingpong and lazy belong to isas sm90 and sm80", ISA_AVX2, {{F_LAZY, 1}}},
         {"copy, loop, unswizzled, shared_q and order belong to isas sm90 and sm80", ISA_AVX2, {{F_COPY, COPY_ASYNC}}},
         {"serial belongs to isas sm90 and amx", ISA_AVX2, {{F_SERIAL, 1}}},
         {"isas avx512bf16 and neonbf16 multiply pairs of bf16; dtype must be bf16, but keys and values may be narrow",
@@ -168,7 +168,7 @@ static void test_rules_of_tiles(void **state)
 {
     static const struct rule_case cases[] = {
         {"group and vector belong to OpenCL; isa portable has them", ISA_AMX, {{F_VECTOR, 4}}},
-        {"stages, pingpong, lazy and ahead belong to isas sm90 and sm80", ISA_AMX, {{F_STAGES, 2}}},
+        {"stages, pingpong and lazy belong to isas sm90 and sm80", ISA_AMX, {{F_STAGES, 2}}},
         {"copy, loop, unswizzled, shared_q and order belong to isas sm90 and sm80", ISA_AMX, {{F_SHARED_Q, 1}}},
         {"isa amx multiplies pairs of bf16; dtype must be bf16 or f16, of keys and values too, unless these are narrow", ISA_AMX,
          {{F_DTYPE, DTYPE_F32}}},
@@ -253,18 +253,6 @@ static void test_rules_of_sm90(void **state)
         {"unswizzled and shared_q belong to isa sm80: wgmma reads swizzled shared memory anyway",
          ISA_SM90,
          {{F_DTYPE, DTYPE_F16}, {F_UNSWIZZLED, 1}}},
-        {"ahead goes with loop persistent, and with neither split, narrow K and V nor head_dim above 256; it must be left out",
-         ISA_SM90,
-         {{F_DTYPE, DTYPE_F16}, {F_SPLIT, 2048}, {F_AHEAD, 1}}},
-        {"ahead asks for the next keys before these are done with; stages must be 2 or more",
-         ISA_SM90,
-         {{F_DTYPE, DTYPE_F16}, {F_STAGES, 1}, {F_AHEAD, 1}}},
-        {"pingpong and serial are other orders of products; they must be left out where ahead is set",
-         ISA_SM90,
-         {{F_DTYPE, DTYPE_F16}, {F_PINGPONG, 1}, {F_AHEAD, 1}}},
-        {"ahead needs two tiles of queries in shared memory; tile.q, tile.k or stages must be smaller",
-         ISA_SM90,
-         {{F_DTYPE, DTYPE_F16}, {F_HEAD_DIM, 256}, {F_TILE_K, 48}, {F_AHEAD, 1}}},
         {"pingpong needs two warpgroups; tile.q must be 128",
          ISA_SM90,
          {{F_DTYPE, DTYPE_F16}, {F_TILE_Q, 64}, {F_PINGPONG, 1}}},
@@ -294,7 +282,7 @@ static void test_rules_of_joint_sm90(void **state)
         {"tile.q must be 64 or 128 where loop is joint: one or two warpgroups of 64 rows",
          ISA_SM90,
          {{F_DTYPE, DTYPE_F16}, {F_LOOP, LOOP_JOINT}, {F_TILE_Q, 192}}},
-        {"pingpong and ahead need warps that do not copy; loop must be specialised or persistent",
+        {"pingpong needs warps that do not copy; loop must be specialised or persistent",
          ISA_SM90,
          {{F_DTYPE, DTYPE_F16}, {F_LOOP, LOOP_JOINT}, {F_PINGPONG, 1}}},
         {"unswizzled and shared_q belong to isa sm80: wgmma reads swizzled shared memory anyway",
@@ -312,7 +300,7 @@ static void test_rules_of_sm80(void **state)
 {
     static const struct rule_case cases[] = {
         {"isa sm80 multiplies f16 and bf16; dtype must be one of them", ISA_SM80, {{F_TILE_Q, 128}}},
-        {"micro.vecs, unroll, group, vector, pingpong and ahead belong to other isas; sm80 has tiles, micro.rows and stages",
+        {"micro.vecs, unroll, group, vector and pingpong belong to other isas; sm80 has tiles, micro.rows and stages",
          ISA_SM80,
          {{F_DTYPE, DTYPE_BF16}, {F_VECTOR, 4}}},
         {"with loop joint keys are not split; split must be left out",
@@ -420,7 +408,7 @@ static void test_values_found(void **state)
          "60, copy is tma)"},
         {ISA_AVX2,
          {{F_STAGES, 2}, {F_LAZY, 1}},
-         "stages, pingpong, lazy and ahead belong to isas sm90 and sm80 (stages is 2, lazy is true)"},
+         "stages, pingpong and lazy belong to isas sm90 and sm80 (stages is 2, lazy is true)"},
         {ISA_SM90,
          {{F_DTYPE, DTYPE_F16}, {F_LOOP, LOOP_JOINT}, {F_PACKED, 1}},
          "packed and paged do not go with copy tma where loop is joint; copy must be async or plain (packed is true, copy is tma, "
