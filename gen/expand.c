@@ -30,23 +30,27 @@ static enum operation current_op(const struct spec *s, const struct spec_cursor 
     return s->field[F_OP].count ? (enum operation)s->field[F_OP].value[c->at[F_OP]] : OP_ATTN;
 }
 
+/* The caller's fields at the cursor. */
+static struct variant caller_at(const struct spec *s, const struct spec_cursor *c, enum isa isa)
+{
+    struct variant v = {{[F_ISA] = (int32_t)isa}};
+    for (enum field_id i = 0; i < F_ISA; i++)
+        v.field[i] = s->field[i].count ? s->field[i].value[c->at[field_first(i)]] : fields[i].fallback;
+    return v;
+}
+
 /* What the caller's fields leave of a tuning field at the cursor; -1: all of it. */
 static int32_t fixed_at(const struct spec *s, const struct spec_cursor *c, enum field_id f, enum isa isa)
 {
-    struct variant v = {{[F_ISA] = (int32_t)isa}};
-    if (f <= F_ISA || (f == F_SPLIT && !c->split))
-        return -1;
-    for (enum field_id i = 0; i < F_ISA; i++)
-        v.field[i] = s->field[i].count ? s->field[i].value[c->at[field_first(i)]] : fields[i].fallback;
-    return invariant_value(&v, f);
+    const struct variant v = caller_at(s, c, isa);
+    return f <= F_ISA || (f == F_SPLIT && !c->split) ? -1 : invariant_value(&v, f);
 }
 
 /* Of which kernels, where the cursor stands. */
-static int kind_of(const struct spec *s, const struct spec_cursor *c)
+static int kind_of(const struct spec *s, const struct spec_cursor *c, enum isa isa)
 {
-    const struct spec_values *qk = &s->field[F_HEAD_DIM], *v = &s->field[F_HEAD_DIM_V];
-    const int at = c->at[F_HEAD_DIM];
-    return (c->split ? TUNED_SPLIT : 0) | tuned_wide(qk->count ? qk->value[at] : 0, v->count ? v->value[at] : 0);
+    const struct variant v = caller_at(s, c, isa);
+    return (c->split ? TUNED_SPLIT : 0) | tuned_kind_of(&v);
 }
 
 static struct values values_of(const struct spec *s, const struct spec_cursor *c, enum field_id f, enum isa isa,
@@ -76,9 +80,9 @@ static struct values values_of(const struct spec *s, const struct spec_cursor *c
     } else if (fixed_at(s, c, f, isa) >= 0) {
         implied[n++] = fixed_at(s, c, f, isa);
     } else if (fields[f].side == FIELD_TUNING && c->tuning) {
-        n = tuning_choices(f, isa, kind_of(s, c), implied);
+        n = tuning_choices(f, isa, kind_of(s, c, isa), implied);
     } else {
-        implied[n++] = tuning_default(f, isa, kind_of(s, c));
+        implied[n++] = tuning_default(f, isa, kind_of(s, c, isa));
     }
     return (struct values){implied, n};
 }

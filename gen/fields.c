@@ -110,6 +110,9 @@ const struct field fields[FIELD_COUNT] = {
     [F_ORDER] = {.key = "order", .var = "ORDER", .tag = "_order", .type = FIELD_NAME, .side = FIELD_TUNING, .elide = true,
                  .names = order_names,
                  .doc = "under a causal mask: tiles that see most keys first (heavy), or tiles in order (straight) (sm90, sm80)"},
+    [F_WIDENED] = {.key = "widened", .var = "WIDENED", .tag = "_widened", .type = FIELD_BOOL, .side = FIELD_TUNING, .elide = true,
+                   .doc = "int8 and fp8 K and V are widened once for a launch, into memory that it brings, and not anew for each "
+                          "tile of queries (sm90)"},
     /* Below, fields for AMX tiles only. */
     [F_TABLE] = {.key = "table", .var = "TABLE", .tag = "_table", .type = FIELD_BOOL, .side = FIELD_TUNING, .elide = true,
                  .doc = "runs that ask for no LSE compute exponentials in 16-bit words, with a table of 64 bytes (amx)"},
@@ -126,11 +129,6 @@ const char *field_value_name(enum field_id f, int32_t value)
         if (i == value)
             return fields[f].names[i];
     return NULL;
-}
-
-int tuned_wide(int32_t head_dim, int32_t head_dim_v)
-{
-    return head_dim > 256 || head_dim_v > 256 ? TUNED_WIDE : 0;
 }
 
 enum field_id field_first(enum field_id f)
@@ -191,7 +189,12 @@ bool variant_in_pairs(const struct variant *v, enum isa isa)
 
 bool variant_is_wide(const struct variant *v)
 {
-    return tuned_wide(variant_head_dim(v), variant_head_dim_v(v)) != 0;
+    return variant_head_dim(v) > 256 || variant_head_dim_v(v) > 256;
+}
+
+int tuned_kind_of(const struct variant *v)
+{
+    return (variant_is_wide(v) ? TUNED_WIDE : 0) | (variant_is_narrow(v) ? TUNED_NARROW : 0);
 }
 
 bool variant_modifies(const struct variant *v)

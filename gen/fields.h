@@ -47,6 +47,7 @@ enum field_id {
     F_UNSWIZZLED,
     F_SHARED_Q,
     F_ORDER,
+    F_WIDENED,
     F_TABLE,
     FIELD_COUNT
 };
@@ -90,11 +91,12 @@ extern const struct field fields[FIELD_COUNT];
 int32_t field_default(enum field_id f, enum isa isa);
 
 /* What tuning tries, 0-terminated if shorter than FIELD_CHOICES; of FIELD_BOOL {1} is both; of a field that is not tuned
- * none. kind: of which kernels, the default first where they are of any kind: where keys are split, and of wide heads. */
-enum tuned_kind { TUNED_WHOLE, TUNED_SPLIT, TUNED_WIDE };
+ * none. kind: of which kernels, the default first where they are of any kind: where keys are split, of wide heads,
+ * and of narrow keys and values. */
+enum tuned_kind { TUNED_WHOLE, TUNED_SPLIT, TUNED_WIDE, TUNED_NARROW = 4 };
 const int32_t *field_choices(enum field_id f, enum isa isa, int kind);
-/* TUNED_WIDE for rows of more than 256 elements, of Q and K or of V and O, else 0. */
-int tuned_wide(int32_t head_dim, int32_t head_dim_v);
+/* TUNED_WIDE for rows of more than 256 elements, of Q and K or of V and O, and TUNED_NARROW for narrow keys and values; else 0. */
+int tuned_kind_of(const struct variant *v);
 
 /* Whether an isa lacks the field, as C lacks work-groups; it is then 0, and leaves no trace. */
 bool field_is_absent(enum field_id f, enum isa isa);

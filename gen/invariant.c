@@ -103,6 +103,7 @@ int32_t invariant_value(const struct variant *v, enum field_id f)
     case F_TILE_K: return r->tile_k;
     case F_SPLIT: return r->split;
     case F_LAZY: return r->lazy;
+    case F_WIDENED: return 0;
     default: return -1;
     }
 }

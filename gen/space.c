@@ -7,7 +7,7 @@ int tuning_choices(enum field_id f, enum isa isa, int kind, int32_t out[FIELD_CH
 {
     int n = 0;
     const int32_t *list = field_choices(f, isa, kind);
-    if (f == F_SPLIT && !(kind & TUNED_SPLIT)) {
+    if ((f == F_SPLIT && !(kind & TUNED_SPLIT)) || (f == F_WIDENED && kind != TUNED_NARROW)) {
         out[n++] = 0;
         return n;
     }
@@ -48,7 +48,7 @@ static int product(const struct variant *caller, enum isa isa, bool split, struc
     int total = 1;
     int32_t choices[FIELD_COUNT][FIELD_CHOICES];
     int count[FIELD_COUNT];
-    const int kind = (split ? TUNED_SPLIT : 0) | tuned_wide(caller->field[F_HEAD_DIM], caller->field[F_HEAD_DIM_V]);
+    const int kind = (split ? TUNED_SPLIT : 0) | tuned_kind_of(caller);
     for (enum field_id f = 0; f < FIELD_COUNT; f++) {
         count[f] = 1;
         choices[f][0] = f == F_ISA ? (int32_t)isa : caller->field[f];

@@ -81,7 +81,7 @@ int cuda_prepare(struct cuda_kernel *k, const struct run_rules *rules, struct ge
         most.done = need.done > most.done ? need.done : most.done;
         most.parts = need.parts > most.parts ? need.parts : most.parts;
     }
-    if (most.parts > (size_t)256 << 20) /* for maxima that no run may ever have */
+    if (most.parts > (size_t)256 << 20 && !k->source.widened) /* for maxima that no run may ever have */
         most.parts = 0;
     if (cuda_enter(k->target, &pushed, err) != 0)
         return -1;

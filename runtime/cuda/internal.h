@@ -119,7 +119,8 @@ struct cuda_rooms {
  * allocates one; otherwise it allocates nothing. NULL and err. */
 struct cuda_room *cuda_room_of(struct cuda_target *t, struct cuda_rooms *rooms, CUstream stream,
                                struct cuda_need need, struct gen_error *err);
-/* Makes rooms in advance, enough for everything that needs no more than that. */
+/* Makes rooms in advance, enough for everything that needs no more than that; none if they are large, but all that come later
+ * are as large. */
 int cuda_rooms_prepare(struct cuda_target *t, struct cuda_rooms *rooms, struct cuda_need need, struct gen_error *err);
 /* One room by itself. */
 struct cuda_room *cuda_room_make(struct cuda_target *t, struct cuda_need need, struct gen_error *err);

@@ -87,7 +87,7 @@ int cuda_check_addresses(const struct cuda_kernel *k, const struct cuda_launch *
     return 0;
 }
 
-/* What a launch of a kernel that splits keys takes beside all else. */
+/* What a launch of a kernel that splits keys takes beside all else; or one that widens K and V once, but for the first member. */
 struct splitting {
     struct attn_cl_split split;
     CUdeviceptr done, parts;
@@ -96,16 +96,17 @@ struct splitting {
 static int units_of_work(const struct cuda_kernel *k, const struct cuda_launch *l, struct splitting *out, long *all,
                          struct gen_error *err)
 {
-    if (k->source.split)
+    if (k->source.split || k->source.widened)
         out->done = cuda_room_done(l->room), out->parts = cuda_room_parts(l->room);
     return gpu_units_of_work(&k->source, &l->args, &l->features, &out->split, all, err);
 }
 
 static void give_split(const struct cuda_kernel *k, const struct splitting *s, struct parameters *p)
 {
-    if (!k->source.split)
+    if (k->source.split)
+        give(p, &s->split);
+    if (!k->source.split && !k->source.widened)
         return;
-    give(p, &s->split);
     give(p, &s->done);
     give(p, &s->parts);
 }
@@ -137,16 +138,29 @@ static int place_maps(const struct cuda_kernel *k, const struct cuda_launch *l, 
         return -1;
     for (int i = 0; i < 4; i++)
         words[i][0] = address_of(k, l, (enum array_id)i);
+    if (k->source.widened) {
+        struct gpu_widened widened;
+        if (gpu_widen(&k->source, a, &widened, err) != 0)
+            return -1;
+        words[1][0] = cuda_room_parts(l->room), words[2][0] = words[1][0] + (CUdeviceptr)widened.v_behind;
+    }
     return cuda_check_addresses(k, l, err);
 }
 
-/* For kernels that split keys: a counter for each slice, and the results of splits. */
+/* For kernels that split keys: a counter for each slice, and the results of splits. For those that widen K and V once: a number
+ * for each tile of keys, and what is widened. */
 int cuda_room_need(const struct cuda_kernel *k, const struct attn_cl_args *a, const struct attn_cl_features *f,
                    struct cuda_need *out, struct gen_error *err)
 {
     struct attn_cl_split split;
     long all;
     *out = (struct cuda_need){0, 0};
+    if (k->source.widened) {
+        struct gpu_widened widened;
+        if (gpu_widen(&k->source, a, &widened, err) != 0)
+            return -1;
+        out->done = ((size_t)widened.done + 255) / 256 * 256, out->parts = (size_t)widened.bytes;
+    }
     if (!k->source.split)
         return 0;
     if (gpu_units_of_work(&k->source, a, f, &split, &all, err) != 0)

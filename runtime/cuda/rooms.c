@@ -60,10 +60,10 @@ void cuda_room_free(const struct cuda_target *t, struct cuda_room *room)
 
 int cuda_rooms_prepare(struct cuda_target *t, struct cuda_rooms *rooms, struct cuda_need need, struct gen_error *err)
 {
-    enum { PLENTY = 64 << 20 }; /* bytes: no more is held for streams that may never come */
+    enum { PLENTY = 64 << 20, TOO_MUCH = 256 << 20 }; /* bytes: what is held for streams that may never come; and what is not */
     int count = (int)(PLENTY / (ROOM_COUNTERS + need.done + need.parts));
     int result = 0;
-    count = count > ROOMS_FIRST ? ROOMS_FIRST : count < 2 ? 2 : count;
+    count = count > ROOMS_FIRST ? ROOMS_FIRST : need.parts > TOO_MUCH ? 0 : count < 2 ? 2 : count;
     pthread_mutex_lock(&rooms->lock);
     rooms->least = need;
     for (int i = 0; i < count && result == 0; i++) {

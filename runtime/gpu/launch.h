@@ -49,6 +49,14 @@ int gpu_divide(const struct gpu_source *source, const struct attn_cl_args *args,
 int gpu_units_of_work(const struct gpu_source *source, const struct attn_cl_args *args, const struct attn_cl_features *features,
                       struct attn_cl_split *split, long *units, struct gen_error *err);
 
+/* For kernels that widen K and V once for a launch: the bytes of their memory, and of the numbers that say what is there; where V
+ * begins in it; and the arguments of a run whose K and V lie there. 0, or -1 and what is too large. */
+struct gpu_widened {
+    int64_t bytes, done, v_behind;
+    struct attn_cl_args args;
+};
+int gpu_widen(const struct gpu_source *source, const struct attn_cl_args *args, struct gpu_widened *out, struct gen_error *err);
+
 /* How many batches and rows tensors have for maps and checks. Packed, there is one batch; in pages, one for each page.
  * How many rows or pages there really are only the device knows, so these sides are larger than any. */
 struct gpu_sides {

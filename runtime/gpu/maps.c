@@ -21,18 +21,47 @@ static int as_pairs(struct attn_cl_tensor *x, struct gen_error *err)
     return 0;
 }
 
-int gpu_make_maps(const struct gpu_source *s, const struct attn_cl_args *a, const struct attn_cl_features *f,
+/* Narrow rows that work-items read, 16 bytes at a time. */
+static int check_read(const struct gpu_source *s, const struct attn_cl_args *a, const struct attn_cl_features *f,
+                      struct gen_error *err)
+{
+    const struct gpu_sides kv = gpu_sides_of_kv(s, a, f);
+    const long *const stride[2] = {a->k_stride, a->v_stride}, at[2] = {a->k_at, a->v_at},
+                      count[3] = {kv.batch, a->kv_heads, kv.rows};
+    static const char *const sides[] = {"batch", "head", "row"};
+    for (int i = 0; i < 2; i++) {
+        if (at[i] % 16 != 0) {
+            snprintf(err->text, sizeof err->text, "%c_at is %ld; expected a multiple of 16 elements for this level", "kv"[i],
+                     at[i]);
+            return -1;
+        }
+        for (int d = 0; d < 3; d++)
+            if (count[d] > 1 && stride[i][d] % 16 != 0) {
+                snprintf(err->text, sizeof err->text, "%c_stride of %s is %ld; expected a multiple of 16 elements for this level",
+                         "kv"[i], sides[d], stride[i][d]);
+                return -1;
+            }
+    }
+    return 0;
+}
+
+int gpu_make_maps(const struct gpu_source *s, const struct attn_cl_args *args, const struct attn_cl_features *f,
                   const struct attn_cl_split *split, unsigned long *const out[4], int *box, struct gen_error *err)
 {
+    struct gpu_widened widened;
+    if (s->widened && (check_read(s, args, f, err) != 0 || gpu_widen(s, args, &widened, err) != 0))
+        return -1;
+    const struct attn_cl_args *a = s->widened ? &widened.args : args;
+    const int element_kv = s->widened ? 2 : s->element_kv;
     const long at[4] = {a->q_at, a->k_at, a->v_at, a->o_at};
     struct attn_cl_tensor tensor[4];
-    *box = attn_cl_tensors(a, f, split, gpu_takes(s, ARRAY_BLOCK_TABLE), s->bf16, s->head_dim, s->head_dim_v, s->tile_k,
-                           tensor);
+    *box = attn_cl_tensors(a, f, split, gpu_takes(s, ARRAY_BLOCK_TABLE) && !s->widened, s->bf16, s->head_dim, s->head_dim_v,
+                           s->tile_k, tensor);
     for (int i = 0; i < 4; i++) {
         uint64_t words[16];
         const bool rows = i == 0 || i == 3; /* of Q or O */
-        const int step = 16 / (rows ? s->element : s->element_kv);
-        if (!rows && s->element_kv == 1 && as_pairs(&tensor[i], err) != 0)
+        const int step = 16 / (rows ? s->element : element_kv);
+        if (!rows && element_kv == 1 && as_pairs(&tensor[i], err) != 0)
             return -1;
         if (i == 3 && s->element_o != s->element) /* which the copy engine does not write */
             continue;

@@ -132,11 +132,19 @@ static double hopper_wide_step(const struct variant *v, const struct shape *s)
 static double hopper_widening(const struct variant *v, double bytes)
 {
     const int32_t q = v->field[F_TILE_Q];
-    if (!variant_is_narrow(v))
+    if (!variant_is_narrow(v) || v->field[F_WIDENED])
         return 0;
     if (q == 16)
         return bytes / (v->field[F_TILE_K] < 128 ? 24 : 34) + 600;
     return bytes / (q == 64 ? 9 : 6.5);
+}
+
+/* The cycles in which all multiprocessors together widen so many keys and values of a launch once, beside products: memory, which
+ * gives 2500 bytes per cycle, is read for each number, and written twice. */
+static double hopper_widening_once(const struct variant *v, const struct tune_target *t)
+{
+    const double numbers = (double)t->batch * t->kv_heads * (double)t->kv_len * (variant_head_dim(v) + variant_head_dim_v(v));
+    return v->field[F_WIDENED] ? 3 * numbers / 2500 + 5000 : 0;
 }
 
 /* What goes on beside something else hides most of it. */
@@ -168,7 +176,9 @@ static double hopper_cycles(const struct variant *v, const struct tune_target *t
     const double waves = up(queries * heads, units) / (queries * heads); /* the last round leaves units idle */
     /* Nothing ends before the tile of a head's last rows, which in a causal run has all keys and not the average. */
     const double longest = f[F_CAUSAL] && !f[F_WINDOW] ? up((double)t->kv_len, s.bk) / s.bk * one + ends : 0;
-    return larger(queries * (steps * one + ends) * waves, longest * units / heads);
+    const double all = larger(queries * (steps * one + ends) * waves, longest * units / heads);
+    const double once = hopper_widening_once(v, t) * units / heads;
+    return once > 0 ? beside(all, once) : all;
 }
 
 /* Memory hides what is computed meanwhile, or the reverse; of those that wait for memory alike, the one with less to compute is

@@ -21,6 +21,7 @@ struct gpu_source gpu_source_of(const struct variant *v, const struct gen_text *
         .tile_q = l->rows,
         .tile_k = l->columns,
         .split = l->split,
+        .widened = f[F_WIDENED],
         .rows = l->begin,
         .one_tile = l->one_tile,
         .level = (enum gpu_level)(gpu_level_of((enum isa)f[F_ISA]) - gpu_levels),

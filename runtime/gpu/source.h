@@ -37,6 +37,7 @@ struct gpu_source {
     enum gpu_level { GPU_PORTABLE, GPU_SM80, GPU_SM90 } level;
     int tile_k;
     int split; /* keys that are computed separately; 0: all keys of a row are computed together. Levels sm80 and sm90 */
+    bool widened; /* level sm90: K and V are widened once for a launch, into memory that it brings (templates/opencl/wide.h) */
     bool bf16;
     enum gen_rows rows; /* for these levels: where rows may begin */
     bool one_tile; /* for level sm90: each tile has a group, which ends with it */

@@ -168,6 +168,10 @@ int opencl_portable_launch(const struct opencl_kernel *kernel, struct opencl_slo
 int opencl_set_split(const struct opencl_kernel *kernel, struct opencl_slot *slot, const struct attn_cl_args *args,
                      const struct attn_cl_split *split, cl_uint at, struct gen_error *err);
 
+/* For kernels that widen K and V once, the same for what is widened. */
+int opencl_set_widened(const struct opencl_kernel *kernel, struct opencl_slot *slot, const struct attn_cl_args *args, cl_uint at,
+                       struct gen_error *err);
+
 /* From source, for the source's level. NULL and err if the driver refuses it. */
 cl_program opencl_build_program(struct opencl_target *target, const struct gpu_source *source,
                                 struct gen_error *err);

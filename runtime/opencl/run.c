@@ -34,13 +34,22 @@ void opencl_slot_free(const struct opencl_api *api, struct opencl_slot *s)
     free(s);
 }
 
-/* Whether nothing that was enqueued still uses the slot. */
-static bool is_idle(const struct opencl_api *api, struct opencl_slot *s)
+/* Whether what is enqueued there now begins after that launch has ended. */
+static bool comes_after(const struct opencl_api *api, cl_event launch, cl_command_queue queue)
+{
+    cl_command_queue on = NULL;
+    cl_command_queue_properties properties = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
+    return queue && api->clGetEventInfo(launch, CL_EVENT_COMMAND_QUEUE, sizeof on, &on, NULL) == CL_SUCCESS && on == queue &&
+           api->clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL) == CL_SUCCESS &&
+           !(properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+}
+
+/* Whether nothing that was enqueued uses the slot when a launch on that queue does. NULL: a queue of the slot's own. */
+static bool is_idle(const struct opencl_api *api, struct opencl_slot *s, cl_command_queue queue)
 {
     cl_int status = CL_COMPLETE;
-    if (s->busy &&
-        api->clGetEventInfo(s->busy, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL) == CL_SUCCESS &&
-        status > CL_COMPLETE)
+    if (s->busy && api->clGetEventInfo(s->busy, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL) == CL_SUCCESS &&
+        status > CL_COMPLETE && !comes_after(api, s->busy, queue))
         return false;
     if (s->busy)
         api->clReleaseEvent(s->busy);
@@ -49,12 +58,12 @@ static bool is_idle(const struct opencl_api *api, struct opencl_slot *s)
 }
 
 /* One that an earlier execution left, else a new one. */
-static struct opencl_slot *take_slot(struct opencl_kernel *k, struct gen_error *err)
+static struct opencl_slot *take_slot(struct opencl_kernel *k, cl_command_queue queue, struct gen_error *err)
 {
     cl_int code;
     pthread_mutex_lock(&k->lock);
     struct opencl_slot **at = &k->free_slots;
-    while (*at && !is_idle(&k->target->cl->api, *at))
+    while (*at && !is_idle(&k->target->cl->api, *at, queue))
         at = &(*at)->next;
     struct opencl_slot *s = *at;
     if (s)
@@ -119,7 +128,7 @@ static int begin_run(struct opencl_kernel *k, const struct attn_args *args, stru
         return -1;
     if (args->batch == 0 || args->q_len == 0)
         return 0;
-    out->slot = take_slot(k, err);
+    out->slot = take_slot(k, NULL, err);
     return out->slot ? need_queue(k, out->slot, err) : -1;
 }
 
@@ -346,7 +355,7 @@ int opencl_enqueue(struct opencl_kernel *k, const struct attn_args *args, const 
                    ? opencl_failed(api->clEnqueueMarkerWithWaitList(l.queue, l.waits, l.wait, (cl_event *)on->event),
                                    "clEnqueueMarkerWithWaitList", err)
                    : 0;
-    struct opencl_slot *s = take_slot(k, err);
+    struct opencl_slot *s = take_slot(k, l.queue, err);
     if (!s)
         return -1;
     cl_event *event = (cl_event *)on->event;

@@ -56,7 +56,8 @@ int opencl_sm90_launch(const struct opencl_kernel *k, struct opencl_slot *s, con
     if (code == CL_SUCCESS)
         code = api->clSetKernelArg(s->kernel, next + 1, sizeof s->maps, &s->maps);
     if (opencl_failed(code, "clSetKernelArg", err) != 0 ||
-        (splits && opencl_set_split(k, s, &l->args, &split, next + 2, err) != 0))
+        (splits && opencl_set_split(k, s, &l->args, &split, next + 2, err) != 0) ||
+        (k->source.widened && opencl_set_widened(k, s, &l->args, next + 2, err) != 0))
         return -1;
     const long groups = all < units || k->source.one_tile ? all : units;
     const size_t local = (size_t)k->source.group[0], global = local * (size_t)groups;

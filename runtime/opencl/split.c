@@ -37,6 +37,15 @@ static int need_counters(const struct opencl_kernel *k, struct opencl_slot *s, s
     return result;
 }
 
+static int set_memory(const struct opencl_kernel *k, const struct opencl_slot *s, cl_uint at, struct gen_error *err)
+{
+    const struct opencl_api *api = &k->target->cl->api;
+    cl_int code = api->clSetKernelArg(s->kernel, at, sizeof s->done.memory, &s->done.memory);
+    if (code == CL_SUCCESS)
+        code = api->clSetKernelArg(s->kernel, at + 1, sizeof s->parts.memory, &s->parts.memory);
+    return opencl_failed(code, "clSetKernelArg", err);
+}
+
 int opencl_set_split(const struct opencl_kernel *k, struct opencl_slot *s, const struct attn_cl_args *a,
                      const struct attn_cl_split *split, cl_uint at, struct gen_error *err)
 {
@@ -54,10 +63,24 @@ int opencl_set_split(const struct opencl_kernel *k, struct opencl_slot *s, const
     }
     if (need_counters(k, s, slices * ATTN_CL_COUNTERS * sizeof(uint32_t), err) != 0 || need(k, &s->parts, parts, NULL, err) != 0)
         return -1;
-    cl_int code = api->clSetKernelArg(s->kernel, at, sizeof *split, split);
-    if (code == CL_SUCCESS)
-        code = api->clSetKernelArg(s->kernel, at + 1, sizeof s->done.memory, &s->done.memory);
-    if (code == CL_SUCCESS)
-        code = api->clSetKernelArg(s->kernel, at + 2, sizeof s->parts.memory, &s->parts.memory);
-    return opencl_failed(code, "clSetKernelArg", err);
+    if (opencl_failed(api->clSetKernelArg(s->kernel, at, sizeof *split, split), "clSetKernelArg", err) != 0)
+        return -1;
+    return set_memory(k, s, at + 1, err);
+}
+
+int opencl_set_widened(const struct opencl_kernel *k, struct opencl_slot *s, const struct attn_cl_args *a, cl_uint at,
+                       struct gen_error *err)
+{
+    struct gpu_widened widened;
+    if (gpu_widen(&k->source, a, &widened, err) != 0)
+        return -1;
+    if (widened.bytes > k->target->device.largest_buffer) {
+        snprintf(err->text, sizeof err->text,
+                 "widened keys and values take %lld bytes; expected at most %lld on %s, or a kernel without widened",
+                 (long long)widened.bytes, (long long)k->target->device.largest_buffer, k->target->device.name);
+        return -1;
+    }
+    if (need_counters(k, s, (size_t)widened.done, err) != 0 || need(k, &s->parts, (size_t)widened.bytes, NULL, err) != 0)
+        return -1;
+    return set_memory(k, s, at, err);
 }

@@ -41,9 +41,17 @@ static void round_window(struct tune_target *t)
     w[1] = behind;
 }
 
+/* Of narrow keys and values: as lengths really are, since a bucket holds fewer sequences and heads. */
+static bool is_large(const struct tune_target *t)
+{
+    const double row = 2.0 * (variant_head_dim(&t->caller) + variant_head_dim_v(&t->caller));
+    return variant_is_narrow(&t->caller) && row * (double)t->batch * t->kv_heads * (double)t->kv_len > TARGET_WIDENED;
+}
+
 void tune_bucket(struct tune_target *t)
 {
     round_window(t);
+    t->lean = t->lean || is_large(t); /* of a target that was rounded before, too */
     t->threads = t->threads < 1 ? 1 : t->threads;
     t->q_len = power_of_two(t->q_len);
     t->kv_len = power_of_two(t->kv_len);
@@ -90,6 +98,8 @@ static int make_key(const struct device *device, const struct tune_target *t, bo
         buf_printf(out, "window %d\n", TYPICAL_WINDOW);
     if (caller.field[F_PACKED]) /* the length of each sequence does not matter either */
         buf_printf(out, "lengths ragged\n");
+    if (t->lean)
+        buf_printf(out, "lean\n");
     if (caller.field[F_PAGED])
         buf_printf(out, "page %d\n", TYPICAL_PAGE);
     if (buf_ok(out))

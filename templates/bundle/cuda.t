@@ -78,11 +78,15 @@ int ${NAME}_memory_cuda(const struct ${NAME}_cuda_kernel *kernel, const struct $
         bytes[1] = 4 * ATTN_CL_COUNTERS * (slices > 0 ? slices : 1);
         bytes[2] = plan.split.splits > 1 ? 4 * slices * (size_t)plan.split.splits * (size_t)plan.split.part : 64;
     }
+    if (kernel->widened) {
+        bytes[1] = (size_t)plan.tiles_done;
+        bytes[2] = (size_t)plan.wide;
+    }
     return 0;
 }
 
 /* Rows of Q, K, V and O that begin at multiples of 16 bytes, and their addresses for tensor maps. */
-static int ${NAME}_place_cuda(const struct ${NAME}_cuda_kernel *k, const struct ${NAME}_cuda_run *r, struct attn_cuda_maps *maps)
+static int ${NAME}_place_cuda(const struct ${NAME}_cuda_kernel *k, const struct ${NAME}_cuda_run *r, int64_t v_behind, struct attn_cuda_maps *maps)
 {
     const uint64_t from[4] = {r->q, r->k, r->v, r->o};
     const int64_t at[4] = {r->args.q_at, r->args.k_at, r->args.v_at, r->args.o_at};
@@ -94,6 +98,10 @@ static int ${NAME}_place_cuda(const struct ${NAME}_cuda_kernel *k, const struct 
             return -1;
         if (k->whole_rows == 2)
             to[i][0] = address;
+    }
+    if (k->widened) {
+        maps->k[0] = r->parts;
+        maps->v[0] = r->parts + (uint64_t)v_behind;
     }
     return 0;
 }
@@ -123,8 +131,9 @@ static int ${NAME}_put_cuda(const struct ${NAME}_cuda_driver *driver, const stru
         parameter[n++] = &memory[0];
     } else if (k->capability)
         parameter[n++] = &maps.together;
-    if (k->split) {
+    if (k->split)
         parameter[n++] = &split;
+    if (k->split || k->widened) {
         parameter[n++] = &memory[1];
         parameter[n++] = &memory[2];
     }
@@ -164,7 +173,7 @@ int ${NAME}_launch_cuda(const struct ${NAME}_cuda_driver *driver, const struct $
         return 0;
     if (!k->capability)
         return ${NAME}_put_pieces(driver, k, &r, &plan);
-    if ((k->maps && !r.room) || (k->split && (!r.done || !r.parts)) || r.units < 1 || ${NAME}_place_cuda(k, &r, &plan.maps) != 0)
+    if ((k->maps && !r.room) || ((k->split || k->widened) && (!r.done || !r.parts)) || r.units < 1 || ${NAME}_place_cuda(k, &r, plan.v_behind, &plan.maps) != 0)
         return ${UPPER}_CUDA_INVALID;
     plan.maps.together = attn_cl_near(r.args.batch, r.args.heads, r.args.kv_heads, r.args.kv_len, plan.tiles, k->head_dim + k->head_dim_v,
         (unsigned)r.units);

@@ -43,7 +43,7 @@ static const struct ${NAME}_${W}_row ${NAME}_${W}_rows[] = {
 % end
       ${capability(i)}, ${capability_most(i)}, {${group_0(i)}, ${group_1(i)}}, ${tile_rows(i)}, ${tile_keys(i)}, ${local_bytes(i)},
       ${takes(i)}, ${has_features(i)}, ${rows_begin(i)}, ${head_dim(i)}, ${head_dim_v(i)}, ${bf16(i)}, ${o_differs(i)}, ${narrow(i)},
-      ${maps(i)}, ${one_tile(i)}, ${split(i)}, ${window(i)}},
+      ${maps(i)}, ${one_tile(i)}, ${widened(i)}, ${split(i)}, ${window(i)}},
      {
 % for f in 0..FIELDS
       ${value(i, f)},

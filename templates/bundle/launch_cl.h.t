@@ -49,6 +49,10 @@ static inline cl_int ${NAME}_memory_cl(const struct ${NAME}_cl_kernel *k, const 
         bytes[1] = 4 * ATTN_CL_COUNTERS * (slices > 0 ? slices : 1);
         bytes[2] = plan.split.splits > 1 ? 4 * slices * (size_t)plan.split.splits * (size_t)plan.split.part : 64;
     }
+    if (code == CL_SUCCESS && k->widened) {
+        bytes[1] = (size_t)plan.tiles_done;
+        bytes[2] = (size_t)plan.wide;
+    }
     return code;
 }
 
@@ -82,8 +86,9 @@ static inline cl_int ${NAME}_arguments_cl(const struct ${NAME}_cl_kernel *k, con
         code = ${NAME}_set_cl(r->kernel, &at, sizeof r->room, &r->room, code);
     } else if (k->capability)
         code = ${NAME}_set_cl(r->kernel, &at, sizeof together, &together, code);
-    if (k->split) {
+    if (k->split)
         code = ${NAME}_set_cl(r->kernel, &at, sizeof plan->split, &plan->split, code);
+    if (k->split || k->widened) {
         code = ${NAME}_set_cl(r->kernel, &at, sizeof r->done, &r->done, code);
         code = ${NAME}_set_cl(r->kernel, &at, sizeof r->parts, &r->parts, code);
     }
@@ -147,7 +152,7 @@ static inline cl_int ${NAME}_launch_cl(const struct ${NAME}_cl_kernel *k, const 
         return CL_INVALID_VALUE;
     if (plan.tiles * r.args.heads * r.args.batch == 0)
         return r.event ? clEnqueueMarkerWithWaitList(r.queue, r.waits, r.wait, r.event) : CL_SUCCESS;
-    if ((k->maps && !r.room) || (k->split && (!r.done || !r.parts)))
+    if ((k->maps && !r.room) || ((k->split || k->widened) && (!r.done || !r.parts)))
         return CL_INVALID_MEM_OBJECT;
     return k->capability ? ${NAME}_launch_row_cl(k, &r, &plan) : ${NAME}_launch_pieces_cl(k, &r, &plan);
 }

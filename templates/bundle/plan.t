@@ -7,13 +7,16 @@
 % include "opencl/split.h"
 % include "opencl/tma.h"
 % include "opencl/divide.h"
+% include "opencl/wide.h"
 % include "opencl/pieces.h"
 
-/* What a launch is made of; maps are for kernels that take them, and split for those that split keys. */
+/* What a launch is made of; maps are for kernels that take them, split for those that split keys, and the last three for those that widen
+ * keys and values once: the bytes of their memory and of its counters, and where values begin in it. */
 struct ${NAME}_${W}_plan {
     int64_t tiles, units_of_work; /* of queries, along a head; of all that groups may take */
     struct attn_${W}_maps maps;
     struct attn_cl_split split;
+    int64_t wide, tiles_done, v_behind;
 };
 
 /* 0; or -1 for lengths, heads, strides or offsets that the kernel does not take. */
@@ -23,6 +26,7 @@ static inline int ${NAME}_plan_${W}(const struct ${NAME}_${W}_kernel *k, const s
     const int64_t most = 1 << 30, at[4] = {a->q_at, a->k_at, a->v_at, a->o_at};
     attn_cl_uint64 *const to[4] = {out->maps.q, out->maps.k, out->maps.v, out->maps.o};
     struct attn_cl_tensor x[4];
+    struct attn_cl_args seen = *a; /* K and V as maps describe them */
     const int mapped = k->whole_rows == 2;
     int i, s, box;
     memset(out, 0, sizeof *out);
@@ -40,10 +44,22 @@ static inline int ${NAME}_plan_${W}(const struct ${NAME}_${W}_kernel *k, const s
         out->units_of_work = out->tiles;
     else if (out->tiles * a->heads < most / a->batch)
         out->units_of_work = out->tiles * a->heads * a->batch;
-    box = attn_cl_tensors(a, f, k->split ? &out->split : NULL, k->takes >> 6 & 1, k->bf16, k->head_dim,
+    if (k->widened) {
+        if (a->k_at % 16 != 0 || a->v_at % 16 != 0)
+            return -1;
+        for (s = 0; s < 3; s++) {
+            const int64_t count = s == 0 ? ((k->takes >> 6 & 1) ? most : a->batch) : s == 1 ? a->kv_heads : a->kv_len;
+            if (count > 1 && (a->k_stride[s] % 16 != 0 || a->v_stride[s] % 16 != 0))
+                return -1;
+        }
+        out->wide = attn_cl_widened(a, k->head_dim, k->head_dim_v, k->keys, &out->tiles_done, &seen, &out->v_behind);
+        if (out->wide < 0)
+            return -1;
+    }
+    box = attn_cl_tensors(&seen, f, k->split ? &out->split : NULL, (k->takes >> 6 & 1) && !k->widened, k->bf16, k->head_dim,
         k->head_dim_v, k->keys, x);
     for (i = 0; i < 4; i++) {
-        const int pairs = k->narrow && (i == 1 || i == 2), step = pairs ? 16 : 8; /* elements of 16 bytes */
+        const int pairs = k->narrow && !k->widened && (i == 1 || i == 2), step = pairs ? 16 : 8; /* elements of 16 bytes */
         if (i == 3 && mapped && k->o_differs && box) /* which the copy engine does not write */
             continue;
         if (k->whole_rows && at[i] % step != 0)

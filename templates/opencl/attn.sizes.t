@@ -7,7 +7,7 @@
 % assert VW == 1 or VW == 2 or VW == 4 or VW == 8 or VW == 16, "vector must be 1, 2, 4, 8 or 16, the widths that OpenCL C has"
 % assert ST + PINGPONG + LAZY == 0, "stages, pingpong and lazy belong to isas sm90 and sm80"
 % assert not SPLIT, "isa portable does not split keys; split must be left out"
-% assert COPY == "plain" and LOOP == "joint" and UNSWIZZLED + SHARED_Q == 0 and ORDER == "heavy", "copy, loop, unswizzled, shared_q and order belong to isas sm90 and sm80"
+% assert COPY == "plain" and LOOP == "joint" and UNSWIZZLED + SHARED_Q == 0 and ORDER == "heavy" and not WIDENED, "copy, loop, unswizzled, shared_q, order and widened belong to isas sm90 and sm80"
 % assert not SERIAL, "serial belongs to isas sm90 and amx"
 % assert GQ >= 1 and GX >= 1, "group.rows and group.lanes must be at least 1"
 % assert U % 4 == 0, "unroll must be a multiple of 4: queries are read four elements at a time"

@@ -14,6 +14,6 @@
 % if PACKED
     __global const long *q_starts, __global const long *kv_starts,
 % end
-% if PAGED
+% if PAGED or (defined(IN_PAGES) ? IN_PAGES : 0)
     __global const int *pages,
 % end

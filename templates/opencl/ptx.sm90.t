@@ -73,6 +73,31 @@ INLINED uint times(uint x, uint y) /* two products of f16 */
 % end
 % include "opencl/ptx.narrow.t"
 % end
+% if WIDENED
+/* A copy of so many bytes in a row by the copy engine. */
+INLINED void bytes_load(uint to, __global const void *from, uint bytes, uint bar)
+{
+    __asm__ volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+        :: "r"(to), "l"((ulong)from), "r"(bytes), "r"(bar) : "memory");
+}
+/* Of memory that all groups share: orders what this work-item has written there, or others before it, and what the copy engine reads. */
+INLINED void memory_written(void)
+{
+    __asm__ volatile("fence.proxy.async.global;" ::: "memory");
+}
+INLINED void tell(__global uint *at, uint what) /* whoever reads it by parts_there sees what was written here before, and before a barrier */
+{
+    __asm__ volatile("st.release.gpu.global.u32 [%0], %1;" :: "l"((ulong)at), "r"(what) : "memory");
+}
+INLINED int lanes_in_front(int x) /* how many lanes there are before the first one in which x is 0 */
+{
+    int y;
+    __asm__ volatile("{.reg .pred p; .reg .b32 lanes; setp.ne.b32 p, %1, 0; vote.sync.ballot.b32 lanes, p, 0xffffffff; not.b32 lanes, lanes;"
+        "brev.b32 lanes, lanes; clz.b32 %0, lanes;}"
+        : "=r"(y) : "r"(x));
+    return y;
+}
+% end
 % if SPLIT
 /* A policy for data that is not read again soon: L2 drops it first. */
 INLINED ulong cache_policy(int again)
@@ -172,7 +197,7 @@ INLINED ulong operand(uint place)
 /* S[64][${BK}] = Q[64][16] K[${BK}][16]^T, which is added to S if add is 1. */
 INLINED void multiply_qk(float *s, ulong q, ulong k, int add)
 {
-    __asm__ volatile("{.reg .pred add; setp.ne.b32 add, %${NS + 2}, 0; wgmma.mma_async.sync.aligned.m64n${BK}k16.f32.${T}.${T}"
+    __asm__ volatile("{.reg .pred add; setp.ne.b32 add, %${NS + 2}, 0; wgmma.mma_async.sync.aligned.m64n${BK}k16.f32.${T_SCORES}.${T_SCORES}"
         "{%0, %1, %2, %3, %4, %5, %6, %7"
 % for i in 1..NS/8
         ", %${8*i}, %${8*i + 1}, %${8*i + 2}, %${8*i + 3}, %${8*i + 4}, %${8*i + 5}, %${8*i + 6}, %${8*i + 7}"

@@ -48,7 +48,7 @@ INLINED int in_warp(int x) /* whether x is not 0 in any lane */
         : "=r"(y) : "r"(x));
     return y;
 }
-% if PACKED or PAGED or NARROW
+% if PACKED or PAGED or NARROW or WIDENED
 INLINED long here(long x) /* x; what is computed from it is not kept across a loop, for lack of registers */
 {
     long y;
@@ -107,6 +107,8 @@ INLINED uint count_part(__global uint *at) /* as count_up, but whoever counts la
     __asm__ volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
     return before;
 }
+% end
+% if SPLIT or WIDENED
 INLINED uint parts_there(__global const uint *at)
 {
     uint y;
@@ -119,6 +121,8 @@ INLINED uint counted(__global const uint *at)
     __asm__ volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(y) : "l"((ulong)at));
     return y;
 }
+% end
+% if SPLIT
 /* Reads two or four floats that other groups may have written, if they are there; else x stays as it is. */
 INLINED void written2(float *x, __global const float *at, int are_there)
 {

@@ -7,15 +7,21 @@
 %# have their scales among their numbers.
 % let SCALED = type_scaled(DTYPE_KV)
 % let BLOCKS = type_values(DTYPE_KV) > 1
-% let NARROW = SCALED or BLOCKS
+%# Where they are widened once for a launch (sm90.once.t), what is copied and multiplied is not narrow any more.
+% let NARROW = (SCALED or BLOCKS) and not WIDENED
+% assert not WIDENED or ISA == "sm90", "widened belongs to isa sm90"
+% assert not WIDENED or SCALED, "widened is for K and V of int8 and fp8; dtype.kv must be one of them"
+% assert not WIDENED or DTYPE == "bf16", "beside queries in f16 widened values would need more digits than f16 has; dtype must be bf16 where widened is set"
+% assert not WIDENED or LOOP == "persistent" and not SPLIT and not PACKED, "widened goes with loop persistent, and with neither split nor packed"
 %# Of f16 beside bf16, which isa sm80 takes, scores are products of tf32, which holds both exactly; P has the type of V.
 % let MIXED = ISA == "sm80" and DTYPE_KV != DTYPE and (DTYPE_KV == "f16" or DTYPE_KV == "bf16")
-% assert NARROW or MIXED or DTYPE_KV == DTYPE, "the tensor cores multiply K and V of Q's type, and widen narrow ones; dtype.kv must be one of these, or left out"
-%# T is the type of what the tensor cores multiply.
-% let T = MIXED ? DTYPE_KV : NARROW ? "f16" : DTYPE
+% assert NARROW or WIDENED or MIXED or DTYPE_KV == DTYPE, "the tensor cores multiply K and V of Q's type, and widen narrow ones; dtype.kv must be one of these, or left out"
+%# T is the type of what the tensor cores multiply, except that scores of keys that were widened once are products of Q's type.
+% let T = MIXED ? DTYPE_KV : NARROW or WIDENED ? "f16" : DTYPE
+% let T_SCORES = WIDENED ? DTYPE : T
 % let FITS = NARROW and DTYPE == "bf16"
 % let RESTS = NARROW and not FITS
-% let TYPE_KV = NARROW ? type_opencl(DTYPE_KV) : "ushort"
+% let TYPE_KV = NARROW or WIDENED ? type_opencl(DTYPE_KV) : "ushort"
 % let FEATURES = WINDOW or SOFTCAP or SINK or MODIFIES or PACKED or PAGED or SCALED
 %# Where something is added to scores, they are scaled first and become exponentials with base e. Otherwise they stay as the product
 %# makes them, and become exponentials with base two, by one multiplication with the scale times log2(e). A finite bias may be as large
@@ -24,6 +30,8 @@
 %# Where nothing else is done to scores of narrow keys, exponentials take a row's scale with the power of two of its query in it.
 % let FOLDS = FITS and ISA == "sm90" and not SOFTCAP and not MODIFIES and BQ != 16
 % let UNITS = FITS and not FOLDS
+%# In the same way they take a scale that all keys of a head share, where these were widened once.
+% let TURNS = WIDENED and not SOFTCAP and not MODIFIES
 %# O may have another type than Q: f32 goes to memory from registers, and 16 bits by way of shared memory.
 % let TYPE_O = type_opencl(DTYPE_O)
 % let WIDE_O = DTYPE_O == "f32"

@@ -35,6 +35,8 @@
 % if NARROW
 
 % include "opencl/sm.narrow.t"
+% end
+% if SCALED
 % include "opencl/sm90.scale.t"
 % end
 % if FEW
@@ -45,13 +47,17 @@
 
 % include "opencl/sm90.widen.t"
 % end
+% if WIDENED
+
+% include "opencl/sm90.once.t"
+% end
 % let FIRST = FROM ? "from" : "0"
 % let STORE = SPLIT ? (SINK ? "leave_output(x, x->nq - 1, 0, out, factor, a, lse, sinks)" : "leave_output(x, x->nq - 1, 0, out, factor, a, lse)") : "store_output(x, x->nq - 1, out, factor)"
 % let STORE_LAST = SPLIT ? (SINK ? "leave_output(x, x->nq - 1, 1, out, factor, a, lse, sinks)" : "leave_output(x, x->nq - 1, 1, out, factor, a, lse)") : STORE
 % let NEXT_K = INSIDE ? "x->nk += x->step" : "x->nk++"
 % let NEXT_V = INSIDE ? "x->nv += x->step" : "x->nv++"
 % let AND_SINKS = SINK ? ", sinks" : ""
-% let IN_SCORES = UNITS ? "s, unit, " : NARROW or HALVES ? "s, " : ""
+% let IN_SCORES = UNITS ? "s, unit, " : SCALED or HALVES ? "s, " : ""
 % let AND_REST = RESTS ? ", rest" : ""
 % let AND_ITS_REST = RESTS ? ", const uint *rest" : ""
 
@@ -148,14 +154,14 @@ INLINED void end_scores(${HALVES ? "float *s, " : ""}struct worker *x, int last)
     add_halves(s);
 % end
 % else
-INLINED void end_scores(${UNITS ? "float *s, const float *unit, " : NARROW or HALVES ? "float *s, " : ""}struct worker *x, int last)
+INLINED void end_scores(${UNITS ? "float *s, const float *unit, " : SCALED or HALVES ? "float *s, " : ""}struct worker *x, int last)
 {
     const uint shared = x->shared;
     ${SERIAL ? "products_wait" : "products_wait_but_last"}();
 % if HALVES
     add_halves(s);
 % end
-% if NARROW
+% if SCALED
     scale_scores(s, x${UNITS ? ", unit" : ""});
 % end
 % end
@@ -231,9 +237,9 @@ INLINED void skip(int steps, struct worker *x, int pending)
 /* All tiles of this work-group, as one sequence of steps. A step begins the scores of its keys, and then the values of the
  * step before, which may belong to the tile before; ${SERIAL ? "when both have come" : "while these are under way"}, it
  * makes exponentials of the scores. Before the first tile there is an empty one: P = 0, and its output is not stored. */
-INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global float *lse${SINK ? ", __global const float *sinks" : ""}${MODIFIES or NARROW ? "," : ")"}
-% if MODIFIES or NARROW
-    const struct attn_cl_features *f${NARROW ? ", __global const float *k_scales, __global const float *v_scales)" : ")"}
+INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global float *lse${SINK ? ", __global const float *sinks" : ""}${MODIFIES or SCALED ? "," : ")"}
+% if MODIFIES or SCALED
+    const struct attn_cl_features *f${SCALED ? ", __global const float *k_scales, __global const float *v_scales)" : ")"}
 % end
 {
     const uint shared = x->shared;
@@ -243,6 +249,8 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
     struct row_states rows = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
 % if FITS
     float unit[2]${FOLDS ? ", scale[2]" : ""};
+% elif TURNS
+    float unit = 1.0f, scale; /* unit: the scale of the keys, where all have the same */
 % end
     int pending = 0; /* whether the tile before still has values to multiply, and output to store */
 % if LATER
@@ -274,7 +282,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
             pending = 0, j = last;
         }
 % end
-% if NARROW
+% if SCALED
         const float key_scale = x->even_k ? even_scale(k_scales, f->k_scales_at, f->k_scales_stride, TILE_AT(x->w, x->nq)) : 1.0f;
         x->value_scale = x->even_v ? even_scale(v_scales, f->v_scales_at, f->v_scales_stride, TILE_AT(x->w, x->nq)) : 1.0f;
 % end
@@ -287,11 +295,16 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 % elif FITS
         fit_queries(x, unit);
         unit[0] *= key_scale, unit[1] *= key_scale;
-% elif RESTS
+% elif TURNS
+        if (pending)
+            rows.top[0] *= unit, rows.top[1] *= unit;
+        unit = fmax(fabs(key_scale), FLT_MIN); /* not 0, since -inf * 0 would be NaN */
+        scale = fmax(x->scale * unit, FLT_MIN);
+% elif RESTS or WIDENED
         x->key_scale = key_scale;
 % end
 % if NEGATES
-        if (${FOLDS ? "(a->scale < 0.0f) != (key_scale < 0.0f)" : "a->scale < 0.0f"})
+        if (${FOLDS or TURNS ? "(a->scale < 0.0f) != (key_scale < 0.0f)" : "a->scale < 0.0f"})
             negate_q(x);
 % end
         begin_step(s, out, p${AND_REST}, x${LATER ? ", due, factor, x->nq - 2" : ""});
@@ -310,7 +323,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         modify_tile(s, x, j, a, f);
 % end
         mask_edge(s, x, j);
-        softmax(s, &rows, fix, ${FOLDS ? "scale" : "x->scale"}${SKIPS ? ", rows_from_here(x)" : ""});
+        softmax(s, &rows, fix, ${FOLDS or TURNS ? "scale" : "x->scale"}${SKIPS ? ", rows_from_here(x)" : ""});
 % if not EARLY
         end_values(x);
 % end
@@ -322,7 +335,9 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         scale_values(s, p, rest, x);
 % else
         round_all(p, s);
-% if NARROW
+% if WIDENED
+        next_unit(x);
+% elif NARROW
         scale_values(p, x);
 % end
 % end
@@ -351,7 +366,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 % if CAUSAL or WINDOW
             mask_edge(s, x, j);
 % end
-            ${NARROW ? "int" : "const int"} grown = softmax(s, &rows, factor, ${FOLDS ? "scale" : "x->scale"}${SKIPS ? ", rows_from_here(x)" : ""});
+            ${SCALED ? "int" : "const int"} grown = softmax(s, &rows, factor, ${FOLDS or TURNS ? "scale" : "x->scale"}${SKIPS ? ", rows_from_here(x)" : ""});
 % if not EARLY
             end_values(x);
 % end
@@ -362,14 +377,16 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
             const float by = scale_values(s, p, rest, x);
 % else
             round_all(p, s);
-% if NARROW
+% if WIDENED
+            const float by = next_unit(x);
+% elif NARROW
             const float by = scale_values(p, x);
 % end
 % end
 % if NARROW and INVARIANT
             factor[0] = grown ? factor[0] * by[0] : by[0], factor[1] = grown ? factor[1] * by[1] : by[1];
             grown = in_warp(grown || by[0] != 1.0f || by[1] != 1.0f); /* a row whose unit stays is multiplied by 1 */
-% elif NARROW
+% elif SCALED
             if (by != 1.0f) { /* the scales of values were divided by another number */
                 factor[0] = grown ? factor[0] * by : by, factor[1] = grown ? factor[1] * by : by;
                 grown = 1;
@@ -388,6 +405,8 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
     }
 % if FOLDS
     rows.top[0] *= unit[0], rows.top[1] *= unit[1];
+% elif TURNS
+    rows.top[0] *= unit, rows.top[1] *= unit;
 % end
     if (pending)
         finish(out, p${AND_REST}, x, &rows, factor,${LATER ? " due," : ""} a, lse${AND_SINKS});
@@ -401,11 +420,14 @@ ${KERNEL}(${ITEMS}, 1, 1)${KERNEL_END}
 void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global const ${TYPE_KV} *v, __global ${TYPE_O} *o,
     __global float *lse, __global const long *kv_lens, ${GIVEN} struct attn_cl_args a,${FEATURES ? "" : " "}${FEATURES ? "" : GIVEN}${FEATURES ? "" : " struct "}${FEATURES ? "" : MAPS}${FEATURES ? "" : " maps, __global ulong *room"}${FEATURES ? "" : SPLIT ? "," : ")"}
 % include "opencl/features.t"
-% if NARROW
+% if SCALED
     __global const float *k_scales, __global const float *v_scales,
 % end
 % if FEATURES
-    ${GIVEN} struct attn_cl_features f, ${GIVEN} struct ${MAPS} maps, __global ulong *room${SPLIT ? "," : ")"}
+    ${GIVEN} struct attn_cl_features f, ${GIVEN} struct ${MAPS} maps, __global ulong *room${SPLIT or WIDENED ? "," : ")"}
+% end
+% if WIDENED
+    __global uint *done, __global ushort *wide)
 % end
 % if SPLIT
     ${GIVEN} struct attn_cl_split split, __global uint *done, __global float *parts)
@@ -424,6 +446,9 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % end
 % elif MAPS_PLACED
     room += 16; /* all work-groups write the same maps */
+% end
+% if WIDENED
+    const struct wide widened = wide_of(&a, wide, done, taken);
 % end
 % if PACKED
     const struct starts starts = {q_starts, kv_starts${SPLIT ? ", split.splits" : ""}};
@@ -454,9 +479,9 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
     if (item == 0)
         place_map(room, maps.q, (ulong)(q + a.q_at));
     else if (item == 32)
-        place_map(room + 16, maps.k, (ulong)(k + a.k_at));
+        place_map(room + 16, maps.k, (ulong)${WIDENED ? "wide_keys(&a, wide)" : "(k + a.k_at)"});
     else if (item == 64)
-        place_map(room + 32, maps.v, (ulong)(v + a.v_at));
+        place_map(room + 32, maps.v, (ulong)${WIDENED ? "wide_values(&a, wide)" : "(v + a.v_at)"});
     else if (item == 96)
         place_map(room + 48, maps.o, (ulong)(o + a.o_at));
 % end
@@ -479,8 +504,12 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % if INSIDE
         from.step = STEP(inside), from.nk = FIRST_KEYS(inside), from.nv = FIRST_VALUES(inside);
 % end
-% if PACKED or PAGED or NARROW
+% if PACKED or PAGED or NARROW or WIDENED
         from.a = &a, from.features = &f;
+% end
+% if WIDENED
+        from.wide = widened, from.head = -1;
+        from.even = is_even(f.k_scales_stride) && is_even(f.v_scales_stride);
 % end
 % if NARROW
         from.k_scales = k_scales, from.v_scales = v_scales;
@@ -505,6 +534,11 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % if NARROW and not FEW
         else
             widen_all(shared, memory, from.even, item - 32);
+% elif WIDENED
+        else {
+            const struct stored stored = {.k = k, .v = v, .k_scales = k_scales, .v_scales = v_scales, ${IN_PAGES ? ".pages = pages, " : ""}.memory = wide, .a = &a, .y = &f};
+            widen_all(&from, &stored, kv_lens, ${CAUSAL and ORDER == "heavy" ? "maps.together" : "1"}, taken + 2, item - 32);
+        }
 % end
         return;
     }
@@ -543,8 +577,11 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
     }
     x.part = 0;
 % end
-% if NARROW and not FEW
+% if SCALED and not FEW
     x.even_k = is_even(f.k_scales_stride), x.even_v = is_even(f.v_scales_stride);
+% if WIDENED
+    x.even_k = x.even_v = x.even_k && x.even_v; /* a tile brings all of its scales, or none */
+% end
     consume(&x, &a, lse${SINK ? ", sinks + f.sinks_at" : ""}, &f, k_scales, v_scales);
 % else
     consume(&x, &a, lse${SINK ? ", sinks + f.sinks_at" : ""}${MODIFIES ? ", &f" : ""});

@@ -10,6 +10,10 @@
 % include "opencl/sm90.map.t"
 % end
 
+% if WIDENED
+% include "opencl/sm90.wide.t"
+
+% end
 % if PAGED
 /* Where a key is; outside of all pages if the sequence does not have it. */
 struct place {
@@ -26,9 +30,14 @@ struct source {
     struct attn_cl_split d;
     ulong policy;  /* how L2 keeps keys and values */
 % end
-% if PACKED or PAGED or NARROW
+% if PACKED or PAGED or NARROW or WIDENED
     const struct attn_cl_args *a;
     const struct attn_cl_features *features;
+% end
+% if WIDENED
+    struct wide wide;
+    int even;            /* whether scales are no matter of tiles; see is_even */
+    int head, sure, top; /* of that KV head of that sequence these tiles of keys are known to be widened */
 % end
 % if NARROW
     __global const float *k_scales, *v_scales;
@@ -186,6 +195,30 @@ INLINED void gather(const struct source *f, const struct tile *x, int j, uint to
 % include "opencl/sm90.clear.t"
 
 % end
+% if WIDENED
+INLINED int head_of_tile(const struct source *f, const struct tile *x)
+{
+    return x->b * (int)f->a->kv_heads + x->g;
+}
+/* Waits until tile j of a KV head's keys and values is widened. A warp looks at 32 tiles at a time, those that will be wanted next. */
+INLINED void await_widened(struct source *f, const struct tile *x, int j)
+{
+    const int head = head_of_tile(f, x);
+    if (head == f->head && j >= f->sure && j <= f->top)
+        return;
+    __global const uint *const at = f->wide.done + (long)head * f->wide.tiles;
+    int there;
+    do
+        there = lanes_in_front(f->lane > j || parts_there(at + j - f->lane) == f->wide.turn);
+    while (there == 0);
+    warp_sync();
+    memory_written();
+    if (head != f->head || j + 1 != f->sure)
+        f->top = j;
+    f->head = head, f->sure = j + 1 - there;
+}
+
+% end
 INLINED void load_k(struct source *f, const struct tile *x, int j${PAGED ? ", const int first" : ""})
 {
     const uint shared = f->shared, n = f->nk${INSIDE ? "" : "++"};
@@ -208,6 +241,9 @@ INLINED void load_k(struct source *f, const struct tile *x, int j${PAGED ? ", co
         arrive_and_expect(${K_BAR}, ${K_TILE});
     load_boxes(f, f->last, x->g, K_AT(n), f->k, ${HB}, ${K_BAR});
 % else
+% if WIDENED
+    await_widened(f, x, j);
+% end
     await_by_all(K_EMPTY(n), ROUND(n) ^ 1);
 % if INSIDE
     if (f->lane == 0) {
@@ -218,7 +254,13 @@ INLINED void load_k(struct source *f, const struct tile *x, int j${PAGED ? ", co
 % else
     if (f->lane)
         return;
+% if WIDENED
+    arrive_and_expect(K_FULL(n), f->even ? ${K_TILE} : ${K_TILE + RECORD});
+    if (!f->even)
+        bytes_load(shared + ${AT_RECORDS} + n % ${ST} * ${RECORD}, f->wide.records + ((long)head_of_tile(f, x) * f->wide.tiles + j) * ${RECORD/4}, ${RECORD}, K_FULL(n));
+% else
     arrive_and_expect(K_FULL(n), ${K_TILE});
+% end
     for (int c = 0; c < ${HB}; c++)
         ${LOAD_KV}(K_AT(n) + c * ${BK*128}, f->k, 64 * c, row_of(x, j), x->g, x->${KB}, K_FULL(n)${POLICY});
 % end
@@ -412,8 +454,14 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT or PA
 % if NARROW and not FEW
     tell_end(f);
 % end
+% if WIDENED
+    named_sync(WIDENED_ALL, 128); /* nobody of this group counts jobs any more */
+    if (f->lane == 0 && (int)count_up(taken + 1) == groups - 1)
+        taken[0] = 0, taken[1] = 0, taken[2] = 0, taken[3] = f->wide.turn;
+% else
     if (f->lane == 0 && (int)count_up(taken + 1) == groups - 1)
         taken[0] = 0, taken[1] = 0;
+% end
 }
 % else
 /* Loads one tile, in the order in which consumers want it: keys one step ahead of values. */

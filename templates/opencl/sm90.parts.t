@@ -7,10 +7,10 @@ struct worker {
     uint shared;
     __local uchar *memory;
     int w, ${SHARES ? "part, " : FEW ? "strip, " : ""}warp, lane;${SHARES ? " /* part: which columns of output it has, the first half or the rest */" : FEW ? " /* strip: which keys of each tile it has */" : ""}
-    float scale${SOFTCAP ? ", ratio" : ""}${NARROW ? (INVARIANT ? ", unit[2]" : ", unit") : ""};${NARROW ? (INVARIANT ? " /* unit: what a row's output is to be multiplied by */" : " /* unit: what output is to be multiplied by */") : ""}
-% if NARROW and not FEW
+    float scale${SOFTCAP ? ", ratio" : ""}${SCALED ? (INVARIANT ? ", unit[2]" : ", unit") : ""}${WIDENED ? ", unit_next" : ""};${SCALED ? (INVARIANT ? " /* unit: what a row's output is to be multiplied by */" : " /* unit: what output is to be multiplied by */") : ""}
+% if SCALED and not FEW
     int even_k, even_v; /* see is_even */
-    float ${RESTS ? "key_scale, " : ""}value_scale; /* where these are even */
+    float ${RESTS or WIDENED ? "key_scale, " : ""}value_scale; /* where these are even */
 % end
 % if RESTS and not FEW
     int has_rest;     /* whether probabilities times scales are in two parts; else they have one scale, which is in unit */
@@ -228,7 +228,7 @@ INLINED void close_rows(const struct worker *x, struct row_states *rows, float *
 % else
         inverse[r] = rows->sum[r] == 0.0f ? 0.0f : reciprocal(rows->sum[r]);
 % end
-% if NARROW
+% if SCALED
         inverse[r] *= x->unit${INVARIANT ? "[r]" : ""};
 % end
     }

@@ -5,22 +5,22 @@
  * scale of keys goes with the scores' own, and that of values with what output is multiplied by. */
 INLINED int is_even(const long *stride)
 {
-    return stride[2] == 0${PAGED ? " && stride[0] == 0" : ""};
+    return stride[2] == 0${PAGED or IN_PAGES ? " && stride[0] == 0" : ""};
 }
 /* That scale, for a tile of queries. */
 INLINED float even_scale(__global const float *scales, long at, const long *stride, __local volatile const struct tile *x)
 {
-    return x->keys > 0 ? scales[at + x->g * stride[1]${PAGED ? "" : " + x->"}${PAGED ? "" : KB}${PAGED ? "" : " * stride[0]"}] : 1.0f;
+    return x->keys > 0 ? scales[at + x->g * stride[1]${PAGED or IN_PAGES ? "" : " + x->"}${PAGED or IN_PAGES ? "" : KB}${PAGED or IN_PAGES ? "" : " * stride[0]"}] : 1.0f;
 }
 
 % end
 /* Multiplies scores by the scales of their keys${UNITS ? " and the units of their queries" : ""}, before the tile of these keys is counted. */
-INLINED void scale_scores(float *s, const struct worker *x${UNITS ? ", const float *unit" : ""})
+INLINED void scale_scores(float *s, ${WIDENED ? "" : "const "}struct worker *x${UNITS ? ", const float *unit" : ""})
 {
     __local uchar *const memory = x->memory;
 % if not FEW
     if (x->even_k) {
-% if not FOLDS
+% if not FOLDS and not TURNS
         #pragma unroll
         for (int m = 0; m < ${NS}; m++)
             s[m] *= ${UNITS ? "unit[m / 2 % 2]" : "x->key_scale"};
@@ -31,6 +31,9 @@ INLINED void scale_scores(float *s, const struct worker *x${UNITS ? ", const flo
 % if FEW
     const uint shared = x->shared;
     __local const float *const scales = (__local const float *)(memory + (PAIRS_AT(x->nk) - shared)) + ${STRIP_FROM}2 * (x->lane & 3);
+% elif WIDENED
+    __local const float *const scales = RECORD_AT(x->nk) + 2 * (x->lane & 3);
+    x->unit_next = RECORD_AT(x->nk)[${BK}];
 % else
     __local const float *const scales = SCALES_AT(x->nk) + 2 * (x->lane & 3);
 % end
@@ -55,4 +58,18 @@ INLINED void scale_scores(float *s, const struct worker *x${UNITS ? ", const flo
 % end
     }
 % end
+% if WIDENED
+    warp_sync(); /* its first lane gives the record's place back for all */
+% end
 }
+% if WIDENED
+
+/* The values of these keys, like their scales, have a power of two of their own, unless all of a head's have one scale. It returns that
+ * of the tile before over this one's: what output so far is to be multiplied by. */
+INLINED float next_unit(struct worker *x)
+{
+    const float before = x->unit;
+    x->unit = x->even_v ? x->value_scale : x->unit_next;
+    return x->even_v ? 1.0f : before * as_float((254 << 23) - as_int(x->unit));
+}
+% end

@@ -26,7 +26,7 @@
 % assert not FEW or BK == 64 or BK == 128 or BK == 256, "where tile.q is 16 tile.k must be 64, 128 or 256: 16 or 32 keys for each of four or eight warps"
 % assert not FEW or not SERIAL and not INVARIANT, "where tile.q is 16 serial and invariant must be left out: each warp takes one step after another, and adds up keys of its own"
 % assert not SHARES or BQ == 64, "tile.q must be 64 where head_dim.v is more than 256: two warpgroups share the columns of its output"
-% assert not WIDE or not NARROW, "narrow K and V are widened for head_dim of at most 256"
+% assert not WIDE or not SCALED, "narrow K and V are widened for head_dim of at most 256"
 % assert not WIDE or BQ < 192, "tile.q must be 64 or 128 where head_dim is more than 256"
 % assert BK % 16 == 0 and BK <= 256, "tile.k must be a multiple of 16 and at most 256, as wgmma's sides are"
 % assert not BLOCKS, "isa sm90 does not widen q8_0 and q4_0; dtype.kv must be another type"
@@ -36,10 +36,13 @@
 % assert not PINGPONG or WG == 2, "pingpong needs two warpgroups; tile.q must be 128"
 % assert SPLIT % BK == 0, "split must be a multiple of tile.k"
 % assert not NARROW or LOOP == "persistent", "narrow K and V are widened in loop persistent; loop must be left out"
-% assert not NARROW or HD % 16 == 0 and HDV % 16 == 0, "head_dim must be a multiple of 16 with narrow K and V: the copy engine moves rows of whole 16 bytes"
+% assert not SCALED or HD % 16 == 0 and HDV % 16 == 0, "head_dim must be a multiple of 16 with narrow K and V: the copy engine moves rows of whole 16 bytes"
 % assert not NARROW or WG < 3, "with narrow K and V tile.q must be 64 or 128: who widens them has too few registers beside three warpgroups"
 % assert not SPLIT or WG < 3, "where keys are split tile.q must be 64 or 128: three warpgroups have too few registers to merge"
 % let TYPE = "ushort"
+%# Keys that are widened once come out of their pages then.
+% let IN_PAGES = PAGED and WIDENED
+% let PAGED = PAGED and not WIDENED
 %# Narrow tiles come to a ring of places, as many as there are stages or twice as many, in the order in which they are wanted, and go
 %# from there, widened, to two stages. A place has boxes of 128 columns, a message of what it is, and the scales of a tile's keys and
 %# values. The scales, with the power of two that those of values were divided by, are kept until both tiles are used.
@@ -81,7 +84,11 @@
 % let SCALES = NARROW ? PAIRS + 16 : 0
 %# Where each warp has keys of its own: for its 16 rows two numbers, and 32 columns of output.
 % let MEETING = WARPS*16*(8 + 4*32)
-% let NOTES = RING*(PLACE + PAIRS + 16) + (FEW ? MEETING : 3*SCALES)
+%# A tile of keys that were widened once brings their scales, and what its values are to be multiplied by. Two numbers of jobs, and three
+%# scales, are what those who widen tell each other.
+% let RECORD = WIDENED ? 4*BK + 16 : 0
+% let JOBS = WIDENED ? 32 : 0
+% let NOTES = RING*(PLACE + PAIRS + 16) + (FEW ? MEETING : 3*SCALES) + ST*RECORD + JOBS
 %# A place in the ring holds keys or values. The second warpgroup's product may read one box more than values have.
 % let KV_PLACE = BK*128*max(HB, SHARES ? 2*OB : VB)
 % let K_PLACE = INSIDE ? KV_PLACE : K_TILE
@@ -104,7 +111,9 @@
 % let AT_PAIRS = AT_RING + RING*PLACE
 % let AT_SCALES = AT_PAIRS + RING*PAIRS
 % let AT_NOTES = AT_SCALES + (FEW ? MEETING : 3*SCALES)
-% let AT_BAR = AT_NOTES + RING*16
+% let AT_RECORDS = AT_NOTES + RING*16
+% let AT_JOBS = AT_RECORDS + ST*RECORD
+% let AT_BAR = AT_JOBS + JOBS
 % let AT_TILE = AT_BAR + round_up(8*(2*QS*WG + 4*ST + 1 + 2*RING + 2*SHARES), TILE_BYTES)
 % let LOCAL = AT_TILE + TILES*WG*TILE_BYTES
 % assert LOCAL <= ROOM - 1024, "it needs more than 226 KiB of shared memory, beside 1 KiB that the driver keeps; tile.q, tile.k or stages must be smaller"
@@ -112,8 +121,8 @@
 %# same number: 168 for each work-item if there are three, 128 if there are four. The warpgroups then share these out anew, and would
 %# wait forever for more than there are. A producer that looks for pages needs more registers than one that does not, and one that also
 %# widens needs more still.
-% let REGS = FEW ? 208 : WG == 3 ? 160 : NARROW ? (WG == 1 ? 216 : 200) : PAGED or WIDE ? 224 : 232
-% let COPY_REGS = FEW ? 88 : WG == 3 ? 32 : NARROW ? (WG == 1 ? 144 : 56) : PAGED or WIDE ? 56 : 40
+% let REGS = FEW ? 208 : WG == 3 ? (WIDENED ? 144 : 160) : NARROW ? (WG == 1 ? 216 : 200) : WIDENED ? 216 : PAGED or WIDE ? 224 : 232
+% let COPY_REGS = FEW ? 88 : WG == 3 ? (WIDENED ? 80 : 32) : NARROW ? (WG == 1 ? 144 : 56) : WIDENED ? 80 : PAGED or WIDE ? 56 : 40
 % assert NO + NS + (FEW ? HD/4 + STRIP/4 + 48 : WIDE and SERIAL ? max(BK/4, HALVES*NS) + 32 : HALVES*NS + BK/4 + 32) + RESTS*NS/2 <= REGS, "a work-item needs more registers than it has; tile.k must be smaller, or tile.q at most 128"
 % let ITEMS = 128*(CW + FEEDERS)
 %# Where no product is under way beside exponentials, wide values are multiplied before the next scores, and their place is given back

@@ -40,6 +40,10 @@
 #define P_FULL (shared + ${AT_BAR + 16*QS*WG + 32*ST + 8})
 #define P_EMPTY (shared + ${AT_BAR + 16*QS*WG + 32*ST + 16})
 % end
+% if WIDENED
+/* What comes with the n-th tile of keys: their scales, and what values of theirs are to be multiplied by. */
+#define RECORD_AT(n) ((__local float *)(memory + ${AT_RECORDS} + (n) % ${ST} * ${RECORD}))
+% end
 #define TILE_AT(w, n) ((__local volatile struct tile *)(memory + ${AT_TILE} + ((n) % ${TILES} * ${WG} + (w)) * ${TILE_BYTES}))
 
 % if NARROW

@@ -142,7 +142,7 @@ def cells(seed):
                         ("128_s8192", "128_s8192_lazy")] + [f"attn_bf16_kv{kv}_d128{feature}_on_sm90_q16k{tuned}" for tuned in
                         ("128_s8192_st3_lazy", "128_s8192_st4_lazy", "128_s4096_st3_lazy", "256_s8192_lazy")]
             return [f"attn_bf16_kv{kv}_d128{feature}_on_sm90_q128k{tuned}" for tuned in
-                    ("128_st1_pingpong_lazy", "128_st1_lazy", "112_lazy", "112_pingpong_lazy", "64_lazy", "96_lazy")]
+                    ("128_pingpong_lazy_widened", "128_lazy_widened", "128_st1_pingpong_lazy", "128_st1_lazy", "112_lazy", "112_pingpong_lazy")]
         for even in (0, 1) if queries[0] > 1 else (0,):
             cell = Cell("narrow", f"{queries[0]} queries of {len(queries)} sequences over {keys[0]} keys" +
                         (f" in pages of {page}" if page else "") + ", int8 and fp8" +

@@ -91,7 +91,7 @@ static bool can_be(void *arg, const int *row)
 static int values_of(enum field_id f, enum isa isa, int32_t out[PAIRWISE_VALUES])
 {
     int n = 0;
-    for (int kind = 0; kind <= (TUNED_SPLIT | TUNED_WIDE); kind++) {
+    for (int kind = 0; kind <= (TUNED_SPLIT | TUNED_WIDE | TUNED_NARROW); kind++) {
         int32_t choices[FIELD_CHOICES];
         int more = tuning_choices(f, isa, kind, choices);
         for (int i = 0; i < more; i++) {
@@ -198,6 +198,8 @@ bool choice_random(const struct choice *c, uint64_t *state, struct variant *out)
         variant_set_dtypes(&v, type[0], mixed ? type[1] : type[0], mixed ? type[2] : type[0]);
         for (size_t i = 0; i < sizeof switches / sizeof *switches; i++)
             v.field[switches[i]] = random_below(state, 3) == 0;
+        if (!variant_is_narrow(&v) || v.field[F_SPLIT])
+            v.field[F_WIDENED] = 0; /* there is nothing to widen, or too little */
         v.field[F_BIAS] = random_below(state, 2) ? BIAS_NONE : (int32_t)random_below(state, BIAS_COUNT);
         v.field[F_HEAD_DIM] = (int32_t)(1 + random_below(state, random_below(state, 6) ? 136 : 576));
         v.field[F_HEAD_DIM_V] =

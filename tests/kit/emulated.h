@@ -62,7 +62,7 @@ struct emulated_named {
 struct emulated_named *emulated_named(uint32_t number);
 /* Of the variant whose kernel runs. */
 struct emulated_facts {
-    enum dtype type, type_o, type_kv;
+    enum dtype type, type_o, type_kv, type_scores; /* type_scores: of what scores are products of */
     int tile_k, columns; /* of O, that a product has */
 };
 const struct emulated_facts *emulated_facts(void);

@@ -169,6 +169,26 @@ void flip_signs16(uint at)
         x[i] ^= 0x80008000;
 }
 
+int lanes_in_front(int x)
+{
+    struct emulated_item *i = emulated_item();
+    int lanes = 0;
+    i->warp->slot[i->lane][0] = x != 0;
+    emulated_meet_warp();
+    while (lanes < EMULATED_LANES && i->warp->slot[lanes][0])
+        lanes++;
+    emulated_meet_warp();
+    return lanes;
+}
+void memory_written(void)
+{
+}
+void tell(uint *at, uint what)
+{
+    *at = what;
+    emulated_progress();
+}
+
 /* ---- ptx.sm80.t ---- */
 void emulated_copy(uint to, const void *from, int bytes, int size)
 {

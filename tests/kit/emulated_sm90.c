@@ -173,7 +173,7 @@ static void move(ulong64 map, int column, const int first[4], int heads_at, uint
 
 /* What is under way: boxes, and copies of 16 bytes by work-items, with the arrival that follows them. */
 struct copy {
-    enum { BOX_LOAD, BOX_STORE, COPY_16, ARRIVAL } what;
+    enum { BOX_LOAD, BOX_STORE, BYTES_LOAD, COPY_16, ARRIVAL } what;
     ulong64 map;
     int column, first[4], heads_at, item, is_there;
     uint shared, bar, bytes;
@@ -196,6 +196,10 @@ static void carry_out(const struct copy *c)
         move(c->map, c->column, c->first, c->heads_at, c->shared, c->what == BOX_STORE);
         if (c->what == BOX_LOAD)
             arrived(c->bar, c->bytes);
+        break;
+    case BYTES_LOAD:
+        memcpy(emulated_at(c->shared, c->bytes), c->from, c->bytes);
+        arrived(c->bar, c->bytes);
         break;
     case COPY_16: emulated_copy(c->shared, c->from, c->is_there ? 16 : 0, 16); break;
     case ARRIVAL: arrive_at(c->bar); break;
@@ -273,6 +277,14 @@ void box_load_once(uint to, ulong64 map, int column, int row, int head, int sequ
 {
     (void)policy;
     box_load(to, map, column, row, head, sequence, bar);
+}
+void bytes_load(uint to, const void *from, uint bytes, uint bar)
+{
+    if (to % 16 != 0 || (uintptr_t)from % 16 != 0 || bytes % 16 != 0) {
+        fprintf(stderr, "a copy of %u bytes in a row is not aligned to 16\n", bytes);
+        abort();
+    }
+    begin_copy((struct copy){.what = BYTES_LOAD, .from = from, .shared = to, .bar = bar, .bytes = bytes});
 }
 void box_store(ulong64 map, int column, int row, int head, int sequence, uint from)
 {
@@ -355,7 +367,7 @@ static uint16_t operand_element(ulong64 operand, int box, int eight, int at)
 }
 static void operand_row(ulong64 operand, int row, float out[16])
 {
-    const float *of = floats_of(emulated_type_of_p());
+    const float *of = floats_of(emulated_facts()->type_scores);
     for (int d = 0; d < 16; d++)
         out[d] = of[operand_element(operand, 0, row / 8, row % 8 * 128 + 2 * d)];
 }

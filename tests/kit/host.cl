@@ -15,6 +15,7 @@ INLINE int max(int a, int b) { return a > b ? a : b; }
 INLINE uint min(uint a, uint b) { return a < b ? a : b; }
 INLINE long max(long a, long b) { return a > b ? a : b; }
 INLINE float fmax(float a, float b) { return __builtin_fmaxf(a, b); }
+INLINE float fmin(float a, float b) { return __builtin_fminf(a, b); }
 INLINE float fabs(float a) { return __builtin_fabsf(a); }
 INLINE float log(float a) { return emulated_log(a); }
 INLINE long clamp(long x, long low, long high) { return x < low ? low : x > high ? high : x; }

@@ -126,7 +126,8 @@ static void test_rules(void **state)
     static const struct rule_case cases[] = {
         {"group and vector belong to OpenCL; isa portable has them", ISA_AVX2, {{F_VECTOR, 4}}},
         {"stages, pingpong and lazy belong to isas sm90 and sm80", ISA_AVX2, {{F_LAZY, 1}}},
-        {"copy, loop, unswizzled, shared_q and order belong to isas sm90 and sm80", ISA_AVX2, {{F_COPY, COPY_ASYNC}}},
+        {"copy, loop, unswizzled, shared_q, order and widened belong to isas sm90 and sm80", ISA_AVX2, {{F_COPY, COPY_ASYNC}}},
+        {"copy, loop, unswizzled, shared_q, order and widened belong to isas sm90 and sm80", ISA_AVX2, {{F_WIDENED, 1}}},
         {"serial belongs to isas sm90 and amx", ISA_AVX2, {{F_SERIAL, 1}}},
         {"isas avx512bf16 and neonbf16 multiply pairs of bf16; dtype must be bf16, but keys and values may be narrow",
          ISA_AVX512BF16,
@@ -169,7 +170,7 @@ static void test_rules_of_tiles(void **state)
     static const struct rule_case cases[] = {
         {"group and vector belong to OpenCL; isa portable has them", ISA_AMX, {{F_VECTOR, 4}}},
         {"stages, pingpong and lazy belong to isas sm90 and sm80", ISA_AMX, {{F_STAGES, 2}}},
-        {"copy, loop, unswizzled, shared_q and order belong to isas sm90 and sm80", ISA_AMX, {{F_SHARED_Q, 1}}},
+        {"copy, loop, unswizzled, shared_q, order and widened belong to isas sm90 and sm80", ISA_AMX, {{F_SHARED_Q, 1}}},
         {"isa amx multiplies pairs of bf16; dtype must be bf16 or f16, of keys and values too, unless these are narrow", ISA_AMX,
          {{F_DTYPE, DTYPE_F32}}},
         {"q8_0 and q4_0 are blocks of 32 numbers; head_dim must be a multiple of 32",
@@ -373,6 +374,16 @@ static void test_rules_of_sm80(void **state)
 static void test_rules_of_both_levels(void **state)
 {
     static const struct rule_case cases[] = {
+        {"widened belongs to isa sm90", ISA_SM80, {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_INT8}, {F_WIDENED, 1}}},
+        {"widened is for K and V of int8 and fp8; dtype.kv must be one of them",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_BF16}, {F_WIDENED, 1}}},
+        {"beside queries in f16 widened values would need more digits than f16 has; dtype must be bf16 where widened is set",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_F16}, {F_DTYPE_KV, KV_INT8}, {F_WIDENED, 1}}},
+        {"widened goes with loop persistent, and with neither split nor packed",
+         ISA_SM90,
+         {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_FP8}, {F_SPLIT, 4096}, {F_WIDENED, 1}}},
         {"order: straight says something of causal runs alone, and not of splits; it must be left out",
          ISA_SM80,
          {{F_ORDER, ORDER_STRAIGHT}}},

@@ -100,8 +100,8 @@ static void test_products(void **state)
 #define D "head_dim: 64\n"
 #define TOP_KEYS                                                                                                       \
     "expected op, dtype, head_dim, causal, window, softcap, bias, mask, alibi, sink, packed, paged, invariant, "       \
-    "transposed, isa, tile, micro, unroll, split, group, vector, stages, pingpong, lazy, copy, loop, serial, "         \
-    "unswizzled, shared_q, order, table or language"
+    "transposed, isa, tile, micro, unroll, split, group, vector, stages, pingpong, lazy, copy, loop, serial, "  \
+    "unswizzled, shared_q, order, widened, table or language"
 #define DTYPE "expected f32, f16 or bf16, or {q: f32, kv: f16, o: f32}"
 #define HEAD_DIM "expected a whole number 1..512, or {qk: 1..576, v: 1..512}"
 
