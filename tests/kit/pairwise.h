@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { PAIRWISE_FIELDS = 24, PAIRWISE_VALUES = 16 };
+enum { PAIRWISE_FIELDS = 28, PAIRWISE_VALUES = 16 };
 
 struct pairwise {
     int fields;
