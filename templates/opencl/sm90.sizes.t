@@ -121,8 +121,8 @@
 %# same number: 168 for each work-item if there are three, 128 if there are four. The warpgroups then share these out anew, and would
 %# wait forever for more than there are. A producer that looks for pages needs more registers than one that does not, and one that also
 %# widens needs more still.
-% let REGS = FEW ? 208 : WG == 3 ? (WIDENED ? 144 : 160) : NARROW ? (WG == 1 ? 216 : 200) : WIDENED ? 216 : PAGED or WIDE ? 224 : 232
-% let COPY_REGS = FEW ? 88 : WG == 3 ? (WIDENED ? 80 : 32) : NARROW ? (WG == 1 ? 144 : 56) : WIDENED ? 80 : PAGED or WIDE ? 56 : 40
+% let REGS = FEW ? 208 : WG == 3 ? (WIDENED ? 144 : 160) : NARROW ? (WG == 1 ? 216 : 200) : WIDENED ? 208 : PAGED or WIDE ? 224 : 232
+% let COPY_REGS = FEW ? 88 : WG == 3 ? (WIDENED ? 80 : 32) : NARROW ? (WG == 1 ? 144 : 56) : WIDENED ? 88 : PAGED or WIDE ? 56 : 40
 % assert NO + NS + (FEW ? HD/4 + STRIP/4 + 48 : WIDE and SERIAL ? max(BK/4, HALVES*NS) + 32 : HALVES*NS + BK/4 + 32) + RESTS*NS/2 <= REGS, "a work-item needs more registers than it has; tile.k must be smaller, or tile.q at most 128"
 % let ITEMS = 128*(CW + FEEDERS)
 %# Where no product is under way beside exponentials, wide values are multiplied before the next scores, and their place is given back
