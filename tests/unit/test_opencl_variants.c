@@ -252,18 +252,19 @@ static void test_split(void **state)
         bool split;
         enum dtype kv;
         bool few;
-    } cases[] = {{16, 32, 8, 1, 8192, true, DTYPE_BF16, false},
-                 {16, 32, 8, 1, 65536, true, DTYPE_BF16, false},
-                 {1, 32, 8, 1, 65536, true, DTYPE_BF16, false},
-                 {1, 32, 8, 16, 16384, true, DTYPE_BF16, false},
-                 {1, 16, 16, 128, 65536, true, DTYPE_BF16, false},
-                 {4, 16, 16, 4096, 4096, false, DTYPE_BF16, false},
-                 {16, 16, 16, 1024, 1024, false, DTYPE_BF16, false},
-                 {32, 64, 8, 1, 8192, true, DTYPE_INT8, true},
-                 {1, 8, 1, 1, 131072, true, DTYPE_FP8, true},
-                 {8, 32, 8, 4, 16384, true, DTYPE_FP8, true},
-                 {1, 16, 16, 512, 65536, true, DTYPE_INT8, false},
-                 {4, 16, 16, 4096, 4096, false, DTYPE_INT8, false}};
+        bool widened; /* a kernel that widens them once: on an H200 it takes 0.87 ms, and the fastest timed that splits 1.07 ms */
+    } cases[] = {{16, 32, 8, 1, 8192, true, DTYPE_BF16, false, false},
+                 {16, 32, 8, 1, 65536, true, DTYPE_BF16, false, false},
+                 {1, 32, 8, 1, 65536, true, DTYPE_BF16, false, false},
+                 {1, 32, 8, 16, 16384, true, DTYPE_BF16, false, false},
+                 {1, 16, 16, 128, 65536, true, DTYPE_BF16, false, false},
+                 {4, 16, 16, 4096, 4096, false, DTYPE_BF16, false, false},
+                 {16, 16, 16, 1024, 1024, false, DTYPE_BF16, false, false},
+                 {32, 64, 8, 1, 8192, true, DTYPE_INT8, true, false},
+                 {1, 8, 1, 1, 131072, true, DTYPE_FP8, true, false},
+                 {8, 32, 8, 4, 16384, true, DTYPE_FP8, true, false},
+                 {1, 16, 16, 512, 65536, true, DTYPE_INT8, false, true},
+                 {4, 16, 16, 4096, 4096, false, DTYPE_INT8, false, false}};
     (void)state;
     for (size_t n = 0; n < 2 * sizeof cases / sizeof *cases; n++) {
         char name[GEN_NAME_MAX];
@@ -275,12 +276,15 @@ static void test_split(void **state)
         variant_encode(&v, name);
         print_message("# %lld queries over %lld keys: %s\n", (long long)cases[i].q_len, (long long)cases[i].kv_len,
                       name);
-        assert_int_equal(v.field[F_SPLIT] > 0, cases[i].split);
+        const bool widened = isa == ISA_SM90 && cases[i].widened;
+        if (widened)
+            assert_true(v.field[F_WIDENED]);
+        assert_int_equal(v.field[F_SPLIT] > 0, cases[i].split && !widened);
         if (isa == ISA_SM90)
             assert_int_equal(v.field[F_TILE_Q] == 16, cases[i].few);
         const int64_t rows = cases[i].heads / cases[i].kv_heads * cases[i].q_len,
                       slice = v.field[F_TILE_Q] < 64 ? v.field[F_TILE_Q] : 64;
-        if (cases[i].split)
+        if (cases[i].split && !widened)
             assert_true(cases[i].batch * cases[i].kv_heads * ((rows + slice - 1) / slice) * cases[i].kv_len / v.field[F_SPLIT] >=
                         100);
     }
