@@ -140,8 +140,8 @@ static double hopper_widening(const struct variant *v, double bytes)
 }
 
 /* The cycles in which so many work-groups widen the keys and values of a launch once, as measured on an H200: three warps of each
- * widen 2.3 numbers per cycle, or twice as many beside the single warpgroup of 64 queries. Products wait for them: in a prompt of
- * 8192 tokens a third of that time is hidden, and nothing in one of 1024. */
+ * widen 2.3 numbers per cycle, or twice as many beside the single warpgroup of 64 queries. All of
+ * that time is added to that of products, although prompts of 8192 tokens hide a part of it; those of 1024 hide none. */
 static double hopper_widening_once(const struct variant *v, const struct tune_target *t, double groups)
 {
     const double numbers = (double)t->batch * t->kv_heads * (double)t->kv_len * (variant_head_dim(v) + variant_head_dim_v(v));
@@ -210,7 +210,7 @@ static double hopper_split_cycles(const struct variant *v, const struct tune_tar
     const double softmax = s.bq * s.bk / 11.8 + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
     const double bytes = s.bk * (s.d + s.dv) * (double)dtype_size(variant_dtype_kv(v)), widening = hopper_widening(v, bytes);
     const double wide = (variant_is_wide(v) ? hopper_wide_step(v, &s) : product + softmax) + 330;
-    /* Two such kernels took 1.06 and 1.56 ms, where this would add up to 0.82 and 1.22 without the factor. */
+    /* On an H200 two such kernels took 1.07 and 1.56 ms; without the factor this would add up to 0.82 and 1.22 ms. */
     const double compute = s.bq < 64 ? widening : widening > 0 ? 1.3 * beside(wide, widening) : wide;
     const double deepest = 1 + 0.005 / f[F_STAGES]; /* of those that are equally good */
     const double rate = f[F_PAGED] && !variant_is_wide(v) ? 20 : 64, alone = larger(bytes / rate, 1400.0 / f[F_STAGES]) * deepest;
