@@ -72,7 +72,7 @@
 %# Whether scores are made of the integers that keys are stored as, and queries in bf16 made integers of 16 bits: where products of these
 %# cost less than widening. For blocks that is where a vector is less than one. A sum has 32 bits. FACTORS and what is behind them: few_tiles.t.
 % let LDW = LDQ/2
-% let INTEGERS = TILED and TQ == "bf16" and has_op("products") and (TKV == "int8" or BLOCKS and W == 8) and HD % (2*W) == 0 and HD <= 512
+% let INTEGERS = FEW and TILED and TQ == "bf16" and has_op("products") and (TKV == "int8" or BLOCKS and W == 8) and HD % (2*W) == 0 and HD <= 512
 % let ADDS = has_op("dotwords")
 % let INTS = SCORES + 2*BUFFER
 % let FACTORS = INTS + R*LDW

@@ -40,7 +40,7 @@
  *
  * To declare it in another file, define ATTN_DECLARATIONS there and include this file. */
 % if JIT
-typedef unsigned long size_t; ${TK == "int8" ? "typedef signed char int8_t; " : ""}typedef short int16_t; typedef int int32_t; typedef long int64_t; typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned int uint32_t;
+typedef unsigned long size_t; ${NARROW ? "typedef signed char int8_t; " : ""}typedef short int16_t; typedef int int32_t; typedef long int64_t; typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned int uint32_t;
 void *memcpy(void *, const void *, unsigned long);
 void *memset(void *, int, unsigned long);
 % else
