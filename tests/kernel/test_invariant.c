@@ -7,7 +7,8 @@
  *     ATTNGEN_PAIRS  how many pairs on each (300 on the processor; fewer elsewhere; with ATTNGEN_SOAK 10000)
  *     ATTNGEN_SOAK   more pairs of each family, where kernels take long to compile; those of isa c by a C compiler, $CC or cc
  *     ATTN_FAMILY    the number of the only family of kernels to look at, as a failure names it
- *     ATTN_ISAS      isas with commas, and `plans`: only these */
+ *     ATTN_ISAS      isas with commas, and `plans`: only these
+ *     ATTN_NARROW    1: only narrow keys and values on tensor cores; 0: none there */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -364,6 +365,17 @@ static int find_card(void *arg)
     return index >= 0 && opencl_devices(cl, &devices) > index && !opencl_isa_why_not(&devices[index], ISA_SM90);
 }
 
+/* Without narrow keys and values, and with them. */
+static void look_at_both(struct place *p, const struct gen *gen)
+{
+    const char *only = getenv("ATTN_NARROW");
+    for (int narrow = 0; narrow < 2 && test_wants(isa_names[p->isa]); narrow++) {
+        p->narrow = narrow;
+        if (!only || atoi(only) == narrow)
+            look_at(p, gen);
+    }
+}
+
 /* Kernels for tensor cores, on a card where there is one. */
 static const enum isa levels[] = {ISA_SM80, ISA_SM90};
 
@@ -378,10 +390,7 @@ static void test_card(void **state)
         struct place p = {.isa = levels[i], .pairs = 200, .soak = 5000, .of_family = getenv("ATTNGEN_SOAK") ? 350 : 20,
                           .most_keys = 5000,
                           .whole = true, .build = build_opencl};
-        for (int narrow = 0; narrow < 2 && test_wants(isa_names[levels[i]]); narrow++) {
-            p.narrow = narrow;
-            look_at(&p, *state);
-        }
+        look_at_both(&p, *state);
     }
 }
 
@@ -400,10 +409,7 @@ static void test_emulated(void **state)
         struct place p = {.isa = levels[i], .pairs = 4, .soak = 1000, .of_family = 4, .most_keys = 700, .whole = true,
                           .build = build_emulated,
                           .dir = dir};
-        for (int narrow = 0; narrow < 2 && test_wants(isa_names[levels[i]]); narrow++) {
-            p.narrow = narrow;
-            look_at(&p, *state);
-        }
+        look_at_both(&p, *state);
     }
     const char *const argv[] = {"rm", "-rf", dir, NULL};
     run_program(argv, "/dev/null");
