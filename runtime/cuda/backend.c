@@ -305,12 +305,11 @@ static double peak(struct device *device, struct timer *timer, int threads, enum
     return cuda_peak_gflops(of(device), dtype != DTYPE_F32);
 }
 
-/* For portable kernels on a card with tensor cores, for types that these have. */
 static enum isa expected(const struct device *device, const struct variant *winner, const char **why)
 {
+    const struct gpu_device facts = facts_of(of(device)->card);
     *why = NULL;
-    bool waste = winner->field[F_ISA] == ISA_PORTABLE && winner->field[F_DTYPE] != DTYPE_F32 && !why_not(device, ISA_SM80);
-    return waste ? ISA_SM80 : ISA_COUNT;
+    return gpu_isa_expected(&facts, winner);
 }
 
 const struct backend cuda_backend = {

@@ -43,3 +43,13 @@ const char *gpu_isa_why_not(const struct gpu_device *device, enum isa isa)
         return "is for processors, not for devices";
     return gpu_level_runs((enum gpu_level)(level - gpu_levels), device) ? NULL : level->needs;
 }
+
+/* Portable kernels are a waste on a card with tensor cores for types that these have; and so are those of sm80 on a Hopper. */
+enum isa gpu_isa_expected(const struct gpu_device *device, const struct variant *winner)
+{
+    const enum isa isa = (enum isa)winner->field[F_ISA];
+    if (isa == ISA_SM80 && !gpu_isa_why_not(device, ISA_SM90))
+        return ISA_SM90;
+    const bool waste = isa == ISA_PORTABLE && winner->field[F_DTYPE] != DTYPE_F32 && !gpu_isa_why_not(device, ISA_SM80);
+    return waste ? ISA_SM80 : ISA_COUNT;
+}

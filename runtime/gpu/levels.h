@@ -24,5 +24,7 @@ bool gpu_level_runs(enum gpu_level level, const struct gpu_device *device);
 
 /* NULL: kernels of that isa run there; else why not, as "needs ...". */
 const char *gpu_isa_why_not(const struct gpu_device *device, enum isa isa);
+/* For a winner of a slower isa: the isa that would be expected there instead. ISA_COUNT: the winner is as good as any. */
+enum isa gpu_isa_expected(const struct gpu_device *device, const struct variant *winner);
 
 #endif

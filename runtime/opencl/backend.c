@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "internal.h"
+#include "gpu/levels.h"
 #include "variants.h"
 
 static struct opencl_target *of(const struct device *device)
@@ -164,15 +165,11 @@ static double peak(struct device *device, struct timer *timer, int threads, enum
     return opencl_peak_gflops(of(device), dtype != DTYPE_F32);
 }
 
-/* For portable kernels on a card with tensor cores, for types that these have; and for sm80 kernels on a Hopper. */
 static enum isa expected(const struct device *device, const struct variant *winner, const char **why)
 {
+    const struct gpu_device gpu = opencl_facts(facts(device));
     *why = NULL;
-    bool waste = winner->field[F_ISA] == ISA_PORTABLE && winner->field[F_DTYPE] != DTYPE_F32 &&
-                 !opencl_isa_why_not(facts(device), ISA_SM80);
-    if (winner->field[F_ISA] == ISA_SM80 && !opencl_isa_why_not(facts(device), ISA_SM90))
-        return ISA_SM90;
-    return waste ? ISA_SM80 : ISA_COUNT;
+    return gpu_isa_expected(&gpu, winner);
 }
 
 const struct backend opencl_backend = {

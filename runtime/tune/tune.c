@@ -337,14 +337,24 @@ static void doubt_noisy(const struct device *device, const struct tune_settings 
 
 /* ---- the rigors ---- */
 
+/* How many faster isas one would expect there before this one. */
+static int steps_behind(const struct device *device, struct variant v)
+{
+    const char *why;
+    int n = 0;
+    for (enum isa isa; n < ISA_COUNT && (isa = device->backend->expected(device, &v, &why)) != ISA_COUNT; n++)
+        v.field[F_ISA] = (int32_t)isa;
+    return n;
+}
+
+/* A fallback is taken only if there is nothing faster, however good the model thinks it is: it knows too little about small
+ * problems. */
 static int estimate(const struct device *device, struct candidate *c, int n, struct tune_result *out,
                     struct gen_error *err)
 {
-    /* A fallback is taken only if there is nothing else, however good the model thinks it is: it knows too little about
-     * small problems. */
-    for (int fallback = 0; fallback < 2; fallback++)
+    for (int behind = 0; behind < ISA_COUNT; behind++)
         for (int i = 0; i < n; i++)
-            if ((isa_slow((enum isa)c[i].row.variant.field[F_ISA]) != NULL) == fallback && is_legal(device, &c[i])) {
+            if (steps_behind(device, c[i].row.variant) == behind && is_legal(device, &c[i])) {
                 out->winner = c[i].row.variant;
                 return 0;
             }
@@ -432,10 +442,11 @@ int tune_anywhere(const struct device *device, const struct tune_target *target,
     struct candidate *c = NULL;
     const int n = list_candidates(device, target, &settings, &c, err);
     int found = -1;
-    for (int others = 0; others < 2 && found < 0; others++) /* first those that copy rows as they lie */
+    /* Of the fastest isa; there, first those that copy rows as they lie. */
+    for (int turn = 0; turn < 2 * ISA_COUNT && found < 0; turn++)
         for (int i = 0; i < n && found < 0; i++) {
             const struct variant *v = &c[i].row.variant;
-            if (variant_takes_any_rows(v) && (v->field[F_COPY] != COPY_ANY) == others &&
+            if (variant_takes_any_rows(v) && (v->field[F_COPY] != COPY_ANY) == turn % 2 && steps_behind(device, *v) == turn / 2 &&
                 is_legal(device, &c[i]))
                 found = i;
         }
