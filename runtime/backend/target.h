@@ -26,10 +26,26 @@ static inline int target_most_heads(const struct tune_target *t)
     return (q < FEW_ROWS / HEADS_A_THREAD ? FEW_ROWS / q : HEADS_A_THREAD) * t->threads;
 }
 
+/* The most sequences of a bucket: what makes so many heads; or fewer, but more than half of it, so that nearly no thread is idle at
+ * the end, where each tile of a few rows of a KV head goes to one. 17 sequences of 8 KV heads would be 136 tiles for 132
+ * multiprocessors, and take two turns as 264 tiles do; so there are 16. */
+static inline int64_t target_most_sequences(const struct tune_target *t)
+{
+    const int most = target_most_heads(t), group = t->kv_heads > 0 ? t->heads / t->kv_heads : 1;
+    const int64_t enough = t->heads > 0 ? (most + t->heads - 1) / t->heads : 1, q = t->q_len < FEW_ROWS ? t->q_len : FEW_ROWS;
+    const int64_t tiles = t->kv_heads * ((q * group + FEW_ROWS - 1) / FEW_ROWS), threads = t->threads > 0 ? t->threads : 1;
+    for (int64_t n = enough; n > enough / 2; n--) {
+        const int64_t all = n * tiles, turns = (all + threads - 1) / threads;
+        if (all * 20 >= turns * threads * 19)
+            return n;
+    }
+    return enough;
+}
+
 /* Whether a bucket stands for problems of more heads, too. */
 static inline bool target_stands_for_more(const struct tune_target *t)
 {
-    return t->batch * t->heads >= target_most_heads(t);
+    return t->batch >= target_most_sequences(t);
 }
 
 /* Windows and pages belong to a run, not to a plan: these stand for all if it is not said what to tune for. */

@@ -62,9 +62,9 @@ void tune_bucket(struct tune_target *t)
         t->kv_heads = most / group;
         t->heads = t->kv_heads * group;
     }
-    int64_t enough = t->heads > 0 ? (most + t->heads - 1) / t->heads : 1;
-    if (t->batch > enough)
-        t->batch = enough;
+    const int64_t sequences = target_most_sequences(t);
+    if (t->batch > sequences)
+        t->batch = sequences;
     if (t->batch < 1)
         t->batch = 1;
 }

@@ -10,7 +10,8 @@
 
 /* Rounds a problem to the one that is tuned for, so that neighbours share a winner: lengths up to powers of two; heads
  * down to four a thread, with their number a KV head as near as that allows; batch to what makes four a thread with
- * them, 1 when heads suffice. The rest stays exact. Doing it twice changes nothing more. */
+ * them, 1 when heads suffice, or to a little less that leaves no thread idle at the end. The rest stays exact. Doing it
+ * twice changes nothing more. */
 void tune_bucket(struct tune_target *target);
 
 struct tune_row {

@@ -62,6 +62,14 @@ static void test_bucket(void **state)
     bucket_is(target_of(1, 32, 8, 1, 4097, 4), 1, 32, 8, 1, 8192);
     bucket_is(target_of(1, 128, 2, 1, 1, 1), 1, 64, 1, 1, 1);
     bucket_is(target_of(1, 96, 2, 1, 1, 1), 1, 48, 1, 1, 1);
+    /* Whole turns of 132 multiprocessors: 128 tiles and not 136; 64 queries of a prompt have more tiles in each sequence. */
+    bucket_is(target_of(32, 64, 8, 8, 8192, 132), 16, 64, 8, 8, 8192);
+    bucket_is(target_of(17, 64, 8, 8, 8192, 132), 16, 64, 8, 8, 8192);
+    bucket_is(target_of(15, 64, 8, 8, 8192, 132), 15, 64, 8, 8, 8192);
+    bucket_is(target_of(999, 64, 8, 1, 8192, 132), 132, 64, 8, 1, 8192);
+    bucket_is(target_of(999, 8, 1, 8, 8192, 132), 132, 8, 1, 8, 8192);
+    bucket_is(target_of(999, 20, 20, 64, 64, 132), 26, 20, 20, 64, 64);
+    bucket_is(target_of(999, 16, 16, 4096, 4096, 132), 33, 16, 16, 4096, 4096);
 }
 
 /* Windows of about as many keys are tuned for as one; what is not known, and what a caller without windows says, is none. */
