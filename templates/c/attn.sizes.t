@@ -32,6 +32,8 @@
 % let TOGETHER = TKV == "fp8" and has_op("allcodes") ? 1 : 0
 %# Then kernels of few queries read numbers that are smaller by this than what is stored: scales of rows make up for it.
 % let SHRUNK = FEW and TOGETHER ? 256 : 1
+%# And widen them, or the scales of blocks, by way of memory, where that is cheaper.
+% let THROUGH = FEW and (TOGETHER or BLOCKS) and has_op("halvesm") ? 1 : 0
 % let SPARE = TKV == "fp8" ? (has_op("codes") ? 2 : 4) : BLOCKS ? 2 : 0
 % let ROOM = (REGISTERS ? REGISTERS - 3 : 29) - SPARE
 % let VR = R % 8 == 0 and 8*(NV + 1) <= ROOM ? 8 : R % 4 == 0 and 4*(NV + 1) <= ROOM ? 4 : R % 2 == 0 and 2*(NV + 1) <= ROOM ? 2 : 1
@@ -63,10 +65,11 @@
 % let SCORES = R*LDQ + W
 % let PROBS = round_up(R*BK + R*U, W)
 %# Behind those, scales of the tile's keys and of its values, each for as many lanes as a key has; with room for what a store writes
-%# beyond.
+%# beyond; and words on their way to floats.
 % let K_SCALES = PROBS + W
 % let V_SCALES = K_SCALES + R*BK + W
-% let BUFFER = SCALED ? V_SCALES + R*BK + W : PROBS + W
+% let PASSAGE = SCALED ? round_up(V_SCALES + R*BK + W, W) : PROBS + W
+% let BUFFER = THROUGH ? PASSAGE + 5*W : SCALED ? V_SCALES + R*BK + W : PROBS + W
 % let RESULTS = R*LDO + STATE
 % let TILED = IN_PLACE and not MODIFY and PANELS*(R/VR) <= 8
 %# Whether scores are made of the integers that keys are stored as, and queries in bf16 made integers of 16 bits: where products of these

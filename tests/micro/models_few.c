@@ -40,7 +40,14 @@ static void add_scales(struct job *j, int p, int64_t keys)
 
 static int64_t with_scales(const struct job *j, int64_t count)
 {
-    return j->z.SCALED ? j->z.BUFFER : count;
+    return j->z.SCALED || j->z.THROUGH ? j->z.BUFFER : count;
+}
+
+/* What passes through memory may leave anything there. */
+static void passage(struct job *j, int p, int64_t from)
+{
+    for (int64_t i = 0; j->z.THROUGH && i < 5 * j->z.W; i++)
+        want_anything(j, p, from + i);
 }
 
 static double scale_of(const struct job *j, int p, int64_t from, int64_t i)
@@ -68,6 +75,7 @@ static void score_rows(struct job *j)
     queries(j, random_normal(&j->random));
     memory(j, 1, j->kv, (z->BK - 1) * ld + units(j, columns));
     memory(j, 2, DTYPE_F32, with_scales(j, z->R * z->BK));
+    passage(j, 2, z->PASSAGE);
     memory(j, 3, j->kv, 1); /* a hint, of no effect: most of it lies outside */
     integer(j, 4, step(j, ld));
     add_scales(j, 2, z->BK);
@@ -220,7 +228,8 @@ static void value_rows(struct job *j)
     slots(j, 0, z->PAIRS ? z->BK / (2 * z->KB) * z->W : (z->BK - 1) * z->R + z->VR);
     memory(j, 1, j->kv, (z->BK - 1) * ld + units(j, columns));
     memory(j, 2, DTYPE_F32, (z->VR - 1) * z->LDO + columns);
-    memory(j, 3, DTYPE_F32, z->VR);
+    memory(j, 3, DTYPE_F32, z->THROUGH ? z->BUFFER - z->PROBS : z->VR);
+    passage(j, 3, z->PASSAGE - z->PROBS);
     memory(j, 4, j->kv, 1);
     integer(j, 5, step(j, ld));
     values(j, z->BK, ld, 3);
@@ -468,6 +477,7 @@ static void tile_scores(struct job *j)
     queries(j, 0.2f);
     memory(j, 1, j->kv, (z->BK - 1) * ld + units(j, z->HD));
     memory(j, 2, DTYPE_F32, with_scales(j, z->PROBS + z->W));
+    passage(j, 2, z->PASSAGE);
     memory(j, 3, DTYPE_F32, z->STATE);
     integer(j, 4, step(j, ld));
     add_scales(j, 2, z->BK);
@@ -481,7 +491,8 @@ static void tile_values(struct job *j)
 {
     const struct sizes *z = &j->z;
     int64_t ld = units(j, z->HDV) + (j->kind % 2) * 7;
-    slots(j, 0, z->PROBS + z->R);
+    slots(j, 0, z->THROUGH ? z->BUFFER : z->PROBS + z->R);
+    passage(j, 0, z->PASSAGE);
     for (int64_t i = 0; i < z->R; i++)
         set(j, 0, z->PROBS + i, random_normal(&j->random));
     memory(j, 1, j->kv, (z->BK - 1) * ld + units(j, z->HDV));
