@@ -296,6 +296,9 @@ static const struct composite {
     {"shrunk_together", "shrunk_together ( _ , _ , _ )",
      "  shrunk_together(x, y, p[0]); x = x * 256.0; y = y * 256.0; o[0] = to x; o[W] = to y\n", conversions_right, NULL,
      2, true, false},
+    {"shrunk_through", "shrunk_through ( _ , _ , _ , _ )",
+     "  shrunk_through(x, y, p[0], o[0]); x = x * 256.0; y = y * 256.0; o[0] = to x; o[W] = to y\n", conversions_right,
+     NULL, 2, true, false},
     {"half", "_ = half _", "  vec x = half p[0]; o[0] = to x\n", half_right, NULL, 1, false, false},
     {"narrow", "_ = narrow _", "  vec x = from p[0]; o[0] = narrow x\n", conversion_right, NULL, 1, false, false},
 };
