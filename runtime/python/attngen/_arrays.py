@@ -99,7 +99,7 @@ class NumpyAdapter(Plain):
         return memory.transpose(sorted(range(len(shape)), key=lambda i: order[i]))
 
 
-# ---- DLPack: github.com/dmlc/dlpack, dlpack.h, DLManagedTensor -------------------------------------------------------
+# ---- DLPack: github.com/dmlc/dlpack, dlpack.h, DLManagedTensorVersioned, and DLManagedTensor of libraries before 1.0 ---
 
 class _DLTensor(ctypes.Structure):
     _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int), ("device_id", ctypes.c_int),
@@ -108,8 +108,14 @@ class _DLTensor(ctypes.Structure):
                 ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
 
 
+class _DLVersioned(ctypes.Structure):
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p),
+                ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("tensor", _DLTensor)]
+
+
+_DL_READ_ONLY = 1  # a flag
 _DL_NAMES = {(2, 32): "f32", (2, 16): "f16", (4, 16): "bf16", (6, 8): "bool", (1, 8): "u8", (0, 8): "i8",
-             (0, 32): "i32", (0, 64): "i64", (2, 64): "f64"}
+             (0, 32): "i32", (0, 64): "i64", (2, 64): "f64", (10, 8): "fp8"}
 _DL_CPU = (1, 3)    # kDLCPU, kDLCUDAHost
 _DL_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
 
@@ -125,15 +131,13 @@ class Exported:
         self.array = array
         self.device = int(device_id) if device_type in _DL_CUDA else -1
         if device_type in _DL_CUDA:
-            self.capsule = array.__dlpack__(stream=1)  # what the array waits for is done before the default stream
+            self.capsule = _capsule(array, stream=1)  # what the array waits for is done before the default stream
         elif device_type in _DL_CPU:
-            self.capsule = array.__dlpack__()
+            self.capsule = _capsule(array)
         else:
             raise _c.Unsupported(f"an array is on a DLPack device of type {int(device_type)}; expected the processor's "
                                  "memory or CUDA's")
-        get = ctypes.pythonapi.PyCapsule_GetPointer
-        get.argtypes, get.restype = [ctypes.py_object, ctypes.c_char_p], ctypes.c_void_p
-        t = _DLTensor.from_address(get(self.capsule, b"dltensor"))
+        t, writable = _managed(self.capsule)
         if t.lanes != 1:
             raise _c.Unsupported(f"an element has {t.lanes} lanes; expected 1")
         shape = tuple(t.shape[i] for i in range(t.ndim))
@@ -142,7 +146,32 @@ class Exported:
         else:
             strides = contiguous(shape)
         dtype = _DL_NAMES.get((t.code, t.bits), f"DLPack type {t.code} of {t.bits} bits")
-        self.view = View((t.data or 0) + t.byte_offset, shape, strides, dtype, self.device)
+        self.view = View((t.data or 0) + t.byte_offset, shape, strides, dtype, self.device, writable)
+
+
+def _capsule(array: Any, **options: Any) -> Any:
+    """The array's capsule: of DLPack 1, which says whether the array may be written to, if its library knows that."""
+    try:
+        try:
+            return array.__dlpack__(max_version=(1, 0), **options)
+        except TypeError:  # a library from before DLPack 1
+            return array.__dlpack__(**options)
+    except BufferError as error:
+        raise _c.Unsupported(f"an array of type {type(array).__module__}.{type(array).__qualname__} cannot be shared: "
+                             f"{error}; expected one whose __dlpack__ gives its memory") from None
+
+
+def _managed(capsule: Any) -> Tuple[_DLTensor, bool]:
+    """The tensor that a capsule holds, and whether it may be written to."""
+    valid, get = ctypes.pythonapi.PyCapsule_IsValid, ctypes.pythonapi.PyCapsule_GetPointer
+    valid.argtypes, valid.restype = [ctypes.py_object, ctypes.c_char_p], ctypes.c_int
+    get.argtypes, get.restype = [ctypes.py_object, ctypes.c_char_p], ctypes.c_void_p
+    if not valid(capsule, b"dltensor_versioned"):
+        return _DLTensor.from_address(get(capsule, b"dltensor")), True
+    held = _DLVersioned.from_address(get(capsule, b"dltensor_versioned"))
+    if held.major != 1:
+        raise _c.Unsupported(f"an array speaks DLPack {held.major}.{held.minor}; expected 1.x or earlier")
+    return held.tensor, not held.flags & _DL_READ_ONLY
 
 
 def contiguous(shape: Tuple[int, ...]) -> Tuple[int, ...]:

@@ -221,10 +221,15 @@ def _check_same(adapter: Any, **arrays: Any) -> None:
 def _sdpa_exported(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool,
                    scale: Optional[float], enable_gqa: bool, out: Any, fallback: Optional[str]) -> Any:
     """sdpa for arrays with DLPack: a call is prepared each time."""
-    q, k, v = Exported(query), Exported(key), Exported(value)
-    mask = None if attn_mask is None else Exported(attn_mask)
-    o = None if out is None else Exported(out)
-    call, mask_at = _prepare_sdpa(DLPACK, q, k, v, mask, dropout_p, is_causal, scale, enable_gqa, o)
+    try:
+        q, k, v = Exported(query), Exported(key), Exported(value)
+        mask = None if attn_mask is None else Exported(attn_mask)
+        o = None if out is None else Exported(out)
+        call, mask_at = _prepare_sdpa(DLPACK, q, k, v, mask, dropout_p, is_causal, scale, enable_gqa, o)
+    except _c.Error as error:
+        if not (fallback or _plans.defaults["fallback"]):
+            raise
+        return _fall_back(error, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out)
     result = out if o is not None else DLPACK.empty(call.o_shape, call.o_strides, call.o_dtype, q)
     at = o.view.pointer if o is not None else adapter_of(result).pointer(result)
     extras = () if mask is None else ((mask_at, mask.view.pointer),)
@@ -406,7 +411,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, align: str = "bot
     q is [batch, heads, q_len, D], k is [batch, KV heads, kv_len, D], v is [batch, KV heads, kv_len, Dv], and O is
     [batch, heads, q_len, Dv]. With layout="bshd" all of them are [batch, rows, heads, elements]. heads is a multiple of
     KV heads. Types are float32, float16 and bfloat16; k and v may have another type than q, and so may O (that of out,
-    or o_dtype: "f32", "f16" or "bf16"). Arrays are as for attngen.sdpa. Row i of a sequence stands at position
+    or o_dtype: "f32", "f16" or "bf16", or NumPy's or PyTorch's type). Arrays are as for attngen.sdpa. Row i of a sequence stands at position
     p = i + offset on the axis of keys.
 
     causal: only keys j <= p take part. align: what offset is: "bottom-right" (number of keys - number of queries of the
@@ -439,12 +444,14 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, align: str = "bot
 
     Errors, threads and streams are as for attngen.sdpa.
     """
-    options = (causal, align, q_offset, scale, None if window is None else _plans.pair("window", window), softcap,
-               layout, q_len, kv_len, o_dtype, lse is not False, threads, rigor, compiler, time_limit, variant,
-               kv_dtype, invariant)
-    given = _given(bias, mask, alibi_slopes, sinks, kv_lens, q_starts, kv_starts, block_table, k_scales, v_scales)
     adapter = adapter_of(q, "q")
-    if adapter.tracing():
+    tracing = adapter.tracing()
+    if window is not None and not tracing:  # a compiler's numbers stay what they are
+        window = _plans.pair("window", window)
+    options = (causal, align, q_offset, scale, window, softcap, layout, q_len, kv_len, o_dtype, lse is not False, threads,
+               rigor, compiler, time_limit, variant, kv_dtype, invariant)
+    given = _given(bias, mask, alibi_slopes, sinks, kv_lens, q_starts, kv_starts, block_table, k_scales, v_scales)
+    if tracing:
         return adapter.traced_attention(q, k, v, out, lse, _as_arrays(adapter, given), Options(*options))
     try:
         return _attend(None, _attention_calls, q, k, v, out, lse, given, options)
@@ -457,14 +464,17 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, align: str = "bot
 class Plan:
     """One compiled kernel for a problem, made once and called in a loop with any strides, and any lengths up to its maxima.
 
-    dtype, kv_dtype, o_dtype: "f32", "f16" or "bf16", and for kv_dtype also "int8", "fp8", "q8_0" or "q4_0"; kv_dtype and
-    o_dtype are dtype by default. head_dim, head_dim_v: elements of a row. max_batch, max_q_len, max_kv_len: the largest
-    that calls may have, and what is tuned for. causal, window, softcap, bias (None or an element type), mask, alibi,
-    sink, packed, paged: the features, which calls must then use, as in struct attn_problem. invariant: a row has the
-    same bits in all such plans, as attn_problem says. tune_window: the window to
+    dtype, kv_dtype, o_dtype: "f32", "f16" or "bf16", and for kv_dtype also "int8", "fp8", "q8_0" or "q4_0", or the types
+    as NumPy and PyTorch have them; kv_dtype and o_dtype are dtype by default. head_dim, head_dim_v: elements of a row.
+    max_batch, max_q_len, max_kv_len: the largest that calls may have, and what is tuned for. causal, window, softcap, bias
+    (None or an element type), mask, alibi, sink, packed, paged: the features, which calls must then use, as in struct
+    attn_problem. invariant: a row has the same bits in all such plans, as attn_problem says. tune_window: the window to
     tune for, (left, right), or (0, 0) if it is not known. device: "cpu", "cuda" or "cuda:N". threads: 0 for all
     processors. rigor, time_limit (seconds), variant, compiler: as for attention. Raises as attngen.attention does. One
     plan gives a row the same bits whatever else is in a call.
+
+    Under torch.compile a call becomes the operator attngen::attention, which is told the kernel's name: the results have
+    the same bits, and PyTorch's number of threads computes them.
 
     A plan for a card is kept until close(), because streams and graphs may still hold its launches.
     """
@@ -479,8 +489,9 @@ class Plan:
                  variant: Optional[str] = None, compiler: Optional[str] = None) -> None:
         has = _plans.defaults
         self._calls: Dict[Any, Any] = {}
+        dtype, kv_dtype, o_dtype, bias = (_plans.element_type(t) for t in (dtype, kv_dtype or dtype, o_dtype or dtype, bias))
         self._compiled = _plans.Compiled(_plans.Key(
-            device=str(device), dtype=dtype, kv_dtype=kv_dtype or dtype, o_dtype=o_dtype or dtype, head_dim=head_dim,
+            device=str(device), dtype=dtype, kv_dtype=kv_dtype, o_dtype=o_dtype, head_dim=head_dim,
             head_dim_v=head_dim_v or head_dim, heads=heads, kv_heads=kv_heads or heads, max_batch=max_batch,
             max_q_len=max_q_len, max_kv_len=max_kv_len, causal=causal, window=window, softcap=softcap, bias=bias,
             mask=mask, alibi=alibi, sink=sink, packed=packed, paged=paged, invariant=invariant, tune_window=tune_window,
@@ -499,12 +510,17 @@ class Plan:
         """Executes the plan on arrays as for attngen.attention. Returns O, or (O, LSE) if lse is given."""
         if self._compiled.handle is None:
             raise fail("the plan is closed; expected an open one")
-        has = self._compiled.key
-        threads = rigor = compiler = time_limit = variant = None  # the plan has them
-        options = (has.causal, align, q_offset, scale, None if window is None else _plans.pair("window", window), softcap,
-                   layout, q_len, kv_len, has.o_dtype, lse is not False, threads, rigor, compiler, time_limit, variant,
+        has, adapter = self._compiled.key, adapter_of(q, "q")
+        tracing = adapter.tracing()
+        if window is not None and not tracing:
+            window = _plans.pair("window", window)
+        threads = rigor = compiler = time_limit = None  # the plan has them
+        options = (has.causal, align, q_offset, scale, window, softcap, layout, q_len, kv_len, has.o_dtype, lse is not False,
+                   threads, rigor, compiler, time_limit, self._compiled.variant if tracing else None,
                    has.kv_dtype if has.kv_dtype in NARROWED else None, has.invariant)
         given = _given(bias, mask, alibi_slopes, sinks, kv_lens, q_starts, kv_starts, block_table, k_scales, v_scales)
+        if tracing:  # an operator holds no plan, but it can name the kernel
+            return adapter.traced_attention(q, k, v, out, lse, _as_arrays(adapter, given), Options(*options))
         return _attend(self._compiled, self._calls, q, k, v, out, lse, given, options)
 
     variant = property(lambda self: self._compiled.variant, doc="The kernel's name, with which it can be pinned.")
@@ -548,6 +564,8 @@ def tune(shape: Union[str, Sequence[int]], *, rigor: str = "measure", time_limit
             raise ValueError
     except (TypeError, ValueError):
         raise fail(f"shape is {shape!r}; expected B,Hq,Hkv,Sq,Skv,D or B,Hq,Hkv,Sq,Skv,D,Dv") from None
+    if rigor == "estimate":
+        raise fail("rigor is 'estimate', which times nothing; expected 'measure' or 'patient'")
     batch, heads, kv_heads, q_len, kv_len, head_dim = numbers[:6]
     plan = Plan(head_dim=head_dim, head_dim_v=numbers[6] if len(numbers) == 7 else None, heads=heads, kv_heads=kv_heads,
                 max_batch=batch, max_q_len=q_len, max_kv_len=kv_len, rigor=rigor, time_limit=time_limit, **problem)
@@ -559,6 +577,9 @@ def supports(**problem: Any) -> Optional[str]:
     """Returns None if attngen.Plan(**problem) would find a kernel, or else the message with which it would refuse."""
     rest = dict(problem)
     rest.setdefault("dtype", "f32")
+    for name in ("dtype", "kv_dtype", "o_dtype", "bias"):
+        if name in rest:
+            rest[name] = _plans.element_type(rest[name])
     for name, of in (("kv_dtype", "dtype"), ("o_dtype", "dtype"), ("head_dim_v", "head_dim"), ("kv_heads", "heads")):
         rest.setdefault(name, rest.get(of))
     rest.setdefault("max_batch", 1)

@@ -55,6 +55,19 @@ def _choice(what: str, table: Dict[Any, int], value: Any) -> int:
         raise _c.Invalid(f"{what} is {value!r}; expected one of {names}") from None
 
 
+_SHORT = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "fp8"}
+
+
+def element_type(value: Any) -> Any:
+    """The short name of an element type that is given by NumPy's or PyTorch's name, or as their object. What is none of
+    these comes back, for an error to show."""
+    if value is None:
+        return None
+    whole = value if isinstance(value, str) else getattr(value, "name", None) or getattr(value, "__name__", None) or str(value)
+    name = whole.rpartition(".")[2] if isinstance(whole, str) else ""
+    return _SHORT.get(name, name if name in _c.DTYPES else value)
+
+
 def int64(name: str, value: Any) -> int:
     """A whole number as an int64_t of attn.h: ctypes would cut one that does not fit, without a word."""
     try:

@@ -158,10 +158,16 @@ def in_blocks(name: str, s: Sides, kv_dtype: str) -> Sides:
     return Sides(s.batch, s.heads, s.rows, values_of(s.dim, kv_dtype), (batch, head, row))
 
 
+def _type_of(name: str, value: Any) -> str:
+    found = _plans.element_type(value)
+    _plans._choice(name, _c.FLOATS if name == "o_dtype" else _c.DTYPES, found)
+    return found
+
+
 _PLAIN = frozenset((bool, int, float, str, tuple, type(None)))
 _READ = {"causal": _plans.flag, "is_causal": _plans.flag, "enable_gqa": _plans.flag, "invariant": _plans.flag, "lse": _plans.flag,
          "q_offset": int64, "q_len": int64, "kv_len": int64, "threads": int64, "scale": _plans.real, "softcap": _plans.real,
-         "time_limit": _plans.real, "dropout_p": _plans.real}
+         "time_limit": _plans.real, "dropout_p": _plans.real, "kv_dtype": _type_of, "o_dtype": _type_of}
 
 
 def plain(names: Sequence[str], values: Tuple[Any, ...]) -> Tuple[Any, ...]:
@@ -261,7 +267,7 @@ def request(views: Dict[str, View], o: Optional[View], options: Options, threads
     check_type("q", q, FLOATS)
     for name, view in (("k", k), ("v", v)):
         check_type(name, view, FLOATS + tuple(NARROW))
-    kv_dtype = kv_type(k, options.kv_dtype)
+    kv_dtype = kv_type(k, _plans.element_type(options.kv_dtype))
     if v.dtype != k.dtype:
         raise _c.Unsupported(f"k has type {type_name(k.dtype)} and v has type {type_name(v.dtype)}; expected one type for both")
     if options.layout not in ("bhsd", "bshd"):
@@ -303,7 +309,7 @@ def request(views: Dict[str, View], o: Optional[View], options: Options, threads
         ks, vs = (Sides(s.batch, s.heads, s.rows, s.dim, usable((2, s.heads, s.rows), (0,) + s.strides[1:], s.dim))
                   for s in (ks, vs))
 
-    o_dtype = o.dtype if o is not None else options.o_dtype or q.dtype
+    o_dtype = o.dtype if o is not None else _plans.element_type(options.o_dtype) or q.dtype
     o_shape = (qs.rows, qs.heads, vs.dim) if q_packed else \
         layout_shape(options.layout, qs.batch, qs.heads, qs.rows, vs.dim)
     o_strides = dense_like(o_shape, q.strides)

@@ -31,6 +31,17 @@ def run(arguments: List[str], text: Optional[str] = None, said: Tuple[str, str] 
     return done.stdout
 
 
+def _as_json(spec: Dict[str, Any]) -> str:
+    import json
+
+    def plain(value: Any) -> Any:
+        if hasattr(value, "tolist"):  # NumPy's numbers and arrays
+            return value.tolist()
+        raise _c.Invalid(f"spec holds {value!r}; expected numbers, strings, lists and dicts")
+
+    return json.dumps(spec, default=plain)
+
+
 def emit(spec: Union[str, Dict[str, Any], "os.PathLike[str]", None] = None, *, variant: Optional[str] = None,
          machine_code: bool = False, filter: Optional[str] = None, language: Optional[str] = None) -> Dict[str, str]:
     """Returns the kernels of a spec as a dict from file name to text, as `attngen emit` writes them.
@@ -42,7 +53,6 @@ def emit(spec: Union[str, Dict[str, Any], "os.PathLike[str]", None] = None, *, v
     Raises attngen.Invalid or attngen.Failed with the program's message, which includes file:line:col; of YAML and of a
     dict the file is called "spec".
     """
-    import json
     import tempfile
     if (spec is None) == (variant is None):
         raise _c.Invalid("spec and variant are both given or both missing; expected one of them")
@@ -53,10 +63,12 @@ def emit(spec: Union[str, Dict[str, Any], "os.PathLike[str]", None] = None, *, v
         elif isinstance(spec, dict) or (isinstance(spec, str) and not spec.endswith((".yaml", ".yml"))):
             source = os.path.join(directory, "spec.yaml")
             with open(source, "w") as file:
-                file.write(json.dumps(spec) if isinstance(spec, dict) else spec)  # JSON is YAML
+                file.write(_as_json(spec) if isinstance(spec, dict) else spec)  # JSON is YAML
             arguments.append(source)
+        elif isinstance(spec, (str, os.PathLike)):
+            arguments.append(os.fspath(spec))
         else:
-            arguments.append(os.fspath(spec))  # type: ignore[arg-type]
+            raise _c.Invalid(f"spec is of type {type(spec).__name__}; expected a path, YAML as a string, or a dict")
         target = os.path.join(directory, "out")
         arguments += ["-o", target]
         if machine_code:

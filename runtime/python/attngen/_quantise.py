@@ -32,6 +32,8 @@ def quantise(x: Any, to: str, *, scales: Any = None, share: str = "row", out: An
     adapter = adapter_of(x, "x")
     if adapter is DLPACK:
         raise fail("x is neither a NumPy array nor a PyTorch tensor; expected one of these")
+    if adapter.tracing():
+        return adapter.traced_quantise(x, to, scales, share, out, out_scales, slots)
     adapter.check(x, scales, out, out_scales, slots)
     view = adapter.view(x)
     if view.dtype not in FLOATS or len(view.shape) != 4:

@@ -8,9 +8,9 @@ import torch
 from torch.autograd import forward_ad
 
 from . import _c
-from ._arrays import View
-from ._plans import LEAST_KEYS, defaults, rounded
-from ._prepare import EXTRAS, Options, dense_like, values_of
+from ._arrays import NUMPY, View, adapter_of
+from ._plans import LEAST_KEYS, defaults, element_type, rounded
+from ._prepare import BLOCKS, EXTRAS, Options, dense_like, values_of
 
 _NAMES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.bool: "bool", torch.uint8: "u8",
           torch.int8: "i8", torch.int32: "i32", torch.int64: "i64", torch.float64: "f64"}
@@ -24,8 +24,22 @@ _compiling = torch.compiler.is_compiling
 _modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
 _autocasting = getattr(torch._C, "_is_any_autocast_enabled", lambda: False)
 _transforms = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", lambda: None)
-_wrote = getattr(torch._C, "_increment_version", None)
+_increment = getattr(torch._C, "_increment_version", None)
 _NO_GRADIENTS = ("kernels compute no gradients; expected torch.no_grad(), torch.inference_mode() or tensor.detach()")
+
+
+def _written() -> Any:
+    """What tells autograd that a tensor was written to; None in a PyTorch that has no such thing."""
+    if _increment is None:
+        return None
+    try:
+        _increment((torch.empty(0),))
+    except RuntimeError:  # before PyTorch 2.5 it takes one tensor
+        return _increment
+    return lambda tensor: _increment((tensor,))
+
+
+_wrote = _written()
 
 
 def _tracing() -> bool:
@@ -41,6 +55,13 @@ def _stream(device: int) -> int:
     if _current_stream is not None:
         return _current_stream(device)
     return torch.cuda.current_stream(device).cuda_stream
+
+
+def _tensor_of(a: Any) -> Any:
+    """An array of any library as a tensor of the same memory."""
+    if isinstance(a, torch.Tensor):
+        return a
+    return torch.from_numpy(a) if adapter_of(a) is NUMPY else torch.from_dlpack(a)
 
 
 class TorchAdapter:
@@ -126,7 +147,7 @@ class TorchAdapter:
     def wrote(out: Any) -> None:
         """Tells autograd that `out` was written to, as PyTorch's own functions do."""
         if _wrote is not None:
-            _wrote((out,))
+            _wrote(out)
 
     @staticmethod
     def cast(query: Any, key: Any, value: Any, attn_mask: Any) -> Tuple[Any, Any, Any, Any]:
@@ -151,9 +172,8 @@ class TorchAdapter:
     @staticmethod
     def torch_sdpa(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool,
                    scale: Optional[float], enable_gqa: bool, out: Any) -> Any:
-        """PyTorch's own sdpa, for `fallback`; it also takes NumPy arrays, without copies."""
-        tensors: Any = [t if t is None or isinstance(t, torch.Tensor) else torch.from_numpy(t)
-                        for t in (query, key, value, attn_mask)]
+        """PyTorch's own sdpa, for `fallback`; it also takes NumPy arrays and those with DLPack, without copies."""
+        tensors: Any = [None if t is None else _tensor_of(t) for t in (query, key, value, attn_mask)]
         more = {"enable_gqa": True} if enable_gqa else {}  # which older versions do not know
         own: Any = torch.nn.functional.scaled_dot_product_attention
         o = own(*tensors, dropout_p=dropout_p, is_causal=is_causal, scale=scale, **more)
@@ -161,10 +181,7 @@ class TorchAdapter:
             o = o.numpy()
         if out is None:
             return o
-        if isinstance(out, torch.Tensor):
-            out.copy_(o)
-        else:
-            out[...] = o
+        _tensor_of(out).copy_(_tensor_of(o))
         return out
 
     @staticmethod
@@ -181,17 +198,34 @@ class TorchAdapter:
     def traced_attention(q: Any, k: Any, v: Any, out: Any, lse: Any, given: Dict[str, Any], options: Options) -> Any:
         if _grad_is_on() and (q.requires_grad or k.requires_grad or v.requires_grad):
             raise _c.Unsupported("a tensor requires grad, and " + _NO_GRADIENTS)
-        if out is not None or (lse is not True and lse is not False):
-            raise _c.Unsupported("out, or a tensor as lse, is given under torch.compile; expected neither, since results are new tensors")
         given = {name: given.get(name) for name in EXTRAS}
         window = None if options.window is None else list(options.window)
-        o, found = torch.ops.attngen.attention(
-            q, k, v, given["bias"], given["mask"], given["alibi_slopes"], given["sinks"], given["kv_lens"],
-            given["q_starts"], given["kv_starts"], given["block_table"], given["k_scales"],
-            given["v_scales"], options.kv_dtype, options.causal, options.align,
-            options.q_offset, options.scale, window, options.softcap, options.layout, options.q_len, options.kv_len,
-            options.o_dtype, bool(lse), options.variant, options.invariant)
-        return (o, found) if lse else o
+        o_dtype, kv_dtype = element_type(options.o_dtype), element_type(options.kv_dtype)
+        features = (given["bias"], given["mask"], given["alibi_slopes"], given["sinks"], given["kv_lens"],
+                    given["q_starts"], given["kv_starts"], given["block_table"], given["k_scales"],
+                    given["v_scales"], kv_dtype, options.causal, options.align,
+                    options.q_offset, options.scale, window, options.softcap, options.layout, options.q_len, options.kv_len,
+                    o_dtype, lse is not False and lse is not None, options.variant, options.invariant)
+        if out is None and (lse is True or lse is False or lse is None):
+            o, found = torch.ops.attngen.attention(q, k, v, *features)
+            return (o, found) if lse else o
+        if out is None:
+            out = _o_like(q, v, o_dtype, kv_dtype)
+        found = None if lse is False or lse is None else _lse_like(q, given["q_starts"], options.layout) if lse is True else lse
+        torch.ops.attngen.attention_out(out, found, q, k, v, *features)
+        return out if found is None else (out, found)
+
+    @staticmethod
+    def traced_quantise(x: Any, to: str, scales: Any, share: str, out: Any, out_scales: Any, slots: Any) -> Any:
+        if out is None and out_scales is None and slots is None:
+            stored, found = torch.ops.attngen.quantise(x, to, scales, share)
+            return stored, found if scales is None and to not in BLOCKS else scales
+        if out is None:
+            raise _c.Invalid("out_scales or slots are given and out is not; expected all of them under torch.compile")
+        if scales is None and out_scales is None and slots is None and to not in BLOCKS:
+            out_scales = x.new_empty(_scales_shape(x, share), dtype=torch.float32)
+        torch.ops.attngen.quantise_out(out, out_scales, x, to, scales, share, slots)
+        return out, out_scales if scales is None else scales
 
 
 class WrapperAdapter(TorchAdapter):
@@ -219,14 +253,19 @@ _library.define("sdpa(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=
                 tags=(torch.Tag.needs_fixed_stride_order,))
 _library.define("sdpa_out(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, float dropout_p, "
                 "bool is_causal, float? scale, bool enable_gqa, Tensor(a!) out) -> ()")
-_library.define("attention(Tensor q, Tensor k, Tensor v, Tensor? bias=None, Tensor? mask=None, "
-                "Tensor? alibi_slopes=None, Tensor? sinks=None, Tensor? kv_lens=None, Tensor? q_starts=None, "
-                "Tensor? kv_starts=None, Tensor? block_table=None, Tensor? k_scales=None, Tensor? v_scales=None, "
-                "str? kv_dtype=None, bool causal=False, str align='bottom-right', "
-                "SymInt? q_offset=None, float? scale=None, SymInt[]? window=None, float? softcap=None, "
-                "str layout='bhsd', SymInt? q_len=None, SymInt? kv_len=None, str? o_dtype=None, bool lse=False, "
-                "str? variant=None, bool? invariant=None) -> (Tensor, Tensor)",
+_ATTENTION = ("Tensor q, Tensor k, Tensor v, Tensor? bias=None, Tensor? mask=None, "
+              "Tensor? alibi_slopes=None, Tensor? sinks=None, Tensor? kv_lens=None, Tensor? q_starts=None, "
+              "Tensor? kv_starts=None, Tensor? block_table=None, Tensor? k_scales=None, Tensor? v_scales=None, "
+              "str? kv_dtype=None, bool causal=False, str align='bottom-right', "
+              "SymInt? q_offset=None, float? scale=None, SymInt[]? window=None, float? softcap=None, "
+              "str layout='bhsd', SymInt? q_len=None, SymInt? kv_len=None, str? o_dtype=None, bool lse=False, "
+              "str? variant=None, bool? invariant=None")
+_library.define(f"attention({_ATTENTION}) -> (Tensor, Tensor)", tags=(torch.Tag.needs_fixed_stride_order,))
+_library.define(f"attention_out(Tensor(a!) out, Tensor(b!)? lse_out, {_ATTENTION}) -> ()",
                 tags=(torch.Tag.needs_fixed_stride_order,))
+_library.define("quantise(Tensor x, str to, Tensor? scales=None, str share='row') -> (Tensor, Tensor)")
+_library.define("quantise_out(Tensor(a!) out, Tensor(b!)? out_scales, Tensor x, str to, Tensor? scales=None, str share='row', "
+                "Tensor? slots=None) -> ()")
 
 
 def _sdpa(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
@@ -253,21 +292,64 @@ def _attention(q: Any, k: Any, v: Any, bias: Any = None, mask: Any = None, alibi
                q_offset: Optional[int] = None, scale: Optional[float] = None, window: Optional[List[int]] = None,
                softcap: Optional[float] = None, layout: str = "bhsd", q_len: Optional[int] = None,
                kv_len: Optional[int] = None, o_dtype: Optional[str] = None, lse: bool = False,
-               variant: Optional[str] = None, invariant: Optional[bool] = None) -> Tuple[Any, Any]:
+               variant: Optional[str] = None, invariant: Optional[bool] = None, out: Any = None,
+               lse_out: Any = None) -> Tuple[Any, Any]:
     from ._call import attention
     found = attention(q, k, v, bias=bias, mask=mask, alibi_slopes=alibi_slopes, sinks=sinks, kv_lens=kv_lens,
                       q_starts=q_starts, kv_starts=kv_starts, block_table=block_table, k_scales=k_scales,
                       v_scales=v_scales, kv_dtype=kv_dtype, causal=causal, align=align,
                       q_offset=q_offset, scale=scale, window=None if window is None else (window[0], window[1]),
-                      softcap=softcap, layout=layout, q_len=q_len, kv_len=kv_len, o_dtype=o_dtype, lse=lse,
-                      variant=variant, invariant=invariant)
+                      softcap=softcap, layout=layout, q_len=q_len, kv_len=kv_len, o_dtype=o_dtype,
+                      lse=lse if lse_out is None else lse_out, variant=variant, invariant=invariant, out=out)
     return found if lse else (found, q.new_empty(0, dtype=torch.float32))
 
+
+def _attention_out(out: Any, lse_out: Any, *features: Any, **named: Any) -> None:
+    named.update(out=out, lse_out=lse_out)
+    _attention(*features, **named)
+
+
+def _quantise(x: Any, to: str, scales: Any = None, share: str = "row") -> Tuple[Any, Any]:
+    from ._quantise import quantise
+    stored, made = quantise(x, to, scales=scales, share=share)
+    return stored, x.new_empty(0, dtype=torch.float32) if made is scales else made
+
+
+def _quantise_out(out: Any, out_scales: Any, x: Any, to: str, scales: Any = None, share: str = "row", slots: Any = None) -> None:
+    from ._quantise import quantise
+    quantise(x, to, scales=scales, share=share, out=out, out_scales=out_scales, slots=slots)
+
+
+# ---- their fakes: results of the right sides, strides and types ------------------------------------------------------
 
 def _order_like(shape: Any, q: Any) -> Any:
     """A tensor of that shape whose sides have the order in memory of q's, as prepared calls make it."""
     strides = dense_like(shape, q.stride() if len(shape) <= 4 else range(len(shape), 0, -1))
     return torch.empty_strided(shape, strides, dtype=q.dtype, device=q.device)
+
+
+def _nothing(*arguments: Any, **named: Any) -> None:
+    pass
+
+
+def _o_like(q: Any, v: Any, o_dtype: Optional[str], kv_dtype: Optional[str]) -> Any:
+    o = _order_like(tuple(q.shape[:-1]) + (values_of(v.shape[-1], kv_dtype),), q)
+    return o if o_dtype is None else o.to(_TYPES[o_dtype])
+
+
+def _lse_like(q: Any, q_starts: Any, layout: str) -> Any:
+    order = (1, 0) if q_starts is not None else (0, 1, 2) if layout == "bhsd" else (0, 2, 1)
+    return torch.empty([q.shape[i] for i in order], dtype=torch.float32, device=q.device)
+
+
+def _scales_shape(x: Any, share: str) -> Any:
+    return {"row": tuple(x.shape[:3]), "head": (x.shape[0], x.shape[1], 1), "all": (1, 1, 1)}[share]
+
+
+def _quantise_fake(x: Any, to: str, scales: Any = None, share: str = "row") -> Tuple[Any, Any]:
+    width = x.shape[3] // 32 * BLOCKS[to] if to in BLOCKS else x.shape[3]
+    stored = x.new_empty(tuple(x.shape[:3]) + (width,), dtype=torch.int8 if to == "int8" else torch.uint8)
+    return stored, x.new_empty((0,) if scales is not None or to in BLOCKS else _scales_shape(x, share), dtype=torch.float32)
 
 
 def _sdpa_fake(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
@@ -284,20 +366,13 @@ def _attention_fake(q: Any, k: Any, v: Any, *rest: Any, q_starts: Any = None, la
                       "layout", "q_len", "kv_len", "o_dtype", "lse", "variant", "invariant"), rest))
     q_starts, layout = named.get("q_starts", q_starts), named.get("layout", layout)
     o_dtype, lse = named.get("o_dtype", o_dtype), named.get("lse", lse)
-    o = _order_like(tuple(q.shape[:-1]) + (values_of(v.shape[-1], named.get("kv_dtype", kv_dtype)),), q)
-    if o_dtype is not None:
-        o = o.to(_TYPES[o_dtype])
-    if not lse:
-        sides: Any = (0,)
-    elif q_starts is not None:
-        sides = (q.shape[1], q.shape[0])
-    else:
-        sides = (q.shape[0], q.shape[1], q.shape[2]) if layout == "bhsd" else (q.shape[0], q.shape[2], q.shape[1])
-    return o, torch.empty(sides, dtype=torch.float32, device=q.device)
+    o = _o_like(q, v, o_dtype, named.get("kv_dtype", kv_dtype))
+    return o, _lse_like(q, q_starts, layout) if lse else torch.empty(0, dtype=torch.float32, device=q.device)
 
 
-for _name, _body, _fake in (("sdpa", _sdpa, _sdpa_fake), ("sdpa_out", _sdpa_out, lambda *a, **k: None),
-                            ("attention", _attention, _attention_fake)):
+for _name, _body, _fake in (("sdpa", _sdpa, _sdpa_fake), ("sdpa_out", _sdpa_out, _nothing),
+                            ("attention", _attention, _attention_fake), ("attention_out", _attention_out, _nothing),
+                            ("quantise", _quantise, _quantise_fake), ("quantise_out", _quantise_out, _nothing)):
     for _where in ("CPU", "CUDA"):
         _library.impl(_name, _body, _where)
     torch.library.register_fake("attngen::" + _name, _fake, lib=_library)

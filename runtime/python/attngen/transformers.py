@@ -6,7 +6,7 @@ AttentionInterface.
     model = AutoModel.from_pretrained(..., attn_implementation="attngen")      # inference: torch.no_grad()
 
 Masks are made as for "sdpa". The kernel itself computes soft caps (Gemma 2), sinks (gpt-oss) and position biases (T5).
-Needs transformers 4.56 or later.
+Needs transformers 4.56 or later, for models like BERT 5.0, and for continuous batching 5.8.
 """
 from __future__ import annotations
 
