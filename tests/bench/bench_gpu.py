@@ -5,7 +5,7 @@ shapes. What it is not: part of attngen; it needs PyTorch.
 
     tests/bench/bench_gpu.py out/bin/tests/bench/bench_gpu [--csv FILE [--svg FILE]] [--dtype bf16,f16] [--dims 64,128,256]
         [--lengths 512,...,16384] [--causal 0,1] [--tokens 16384] [--tune SECONDS | --names FILE...] [--rounds 8] [--no-peers]
-        [--check ROWS] [--seed N] [--decode]
+        [--old WORKER] [--check ROWS] [--seed N] [--decode]
 
 Every cell has 16k tokens in all and 2048/D heads. attngen's kernel is the one that tuning finds within so many seconds, or
 the fastest of the names in the files that belong to the cell; it is checked first, on fresh random data, by 64 rows of
@@ -14,6 +14,8 @@ launches to warm up, then 8 rounds of 16 launches, or as many more as take 20 ms
 all contenders alternate, in an order that turns, and with them those of a dense product, as long as attngen's. A card at its
 limit of power lowers its clock, and for a while after: so each round is on a card that has rested. Medians are compared. Data
 are random and normal.
+
+With --old, the bench_gpu of another version of attngen takes turns, too: with the fastest of its own kernels, by the same names.
 
 With --decode the cells are few queries over many keys, and what is compared is the rate at which K and V are read, each
 counted once. Rounds are then timed by the host, from the first launch to the end of the last, and a kernel that
@@ -199,6 +201,9 @@ def check(worker, cell, name, options):
 def measure(worker, cell, name, options):
     """Milliseconds a launch, by contender."""
     rounds = {"attngen": lambda k: worker.ask(f"time {name} {cell.shape} 1 {k}")["ms"][0]} if name else {}
+    if options.old:
+        old = choose(options.old, cell, options)
+        rounds["old"] = lambda k: options.old.ask(f"time {old} {cell.shape} 1 {k}")["ms"][0]
     if options.peers:
         peers = Peers(cell)
         for peer in ("cudnn", "fa2", "fa4") if fa4() else ("cudnn", "fa2"):
@@ -314,6 +319,7 @@ def main():
     parser.add_argument("--check", type=int, default=64)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     parser.add_argument("--decode", action="store_true")
+    parser.add_argument("--old", help="the bench_gpu of another version")
     parser.add_argument("--no-peers", dest="peers", action="store_false")
     options = parser.parse_args()
     if options.svg and not options.csv:
@@ -321,24 +327,26 @@ def main():
     if options.names:
         options.names = [line.strip() for file in options.names for line in open(file) if line.strip()]
     worker = Worker(options.worker)
+    options.old = Worker(options.old) if options.old else None
     dense = versions(worker, options)
     if options.decode:
         say_checked(decode(worker, options), options)
         return
-    worst, rows, fields = 0, [], ["dtype", "dim", "length", "causal", "variant", "attngen", "cudnn", "fa2", "fa4", "dense"]
-    print("| dtype | D | N | causal | attngen | cuDNN | FA2 | FA4 | dense | of cuDNN | of FA2 | of FA4 | of dense | variant |\n"
-          + "|---" * 14 + "|")
+    worst, rows, fields = 0, [], ["dtype", "dim", "length", "causal", "variant", "attngen", "cudnn", "fa2", "fa4", "dense", "old"]
+    print("| dtype | D | N | causal | attngen | cuDNN | FA2 | FA4 | dense | of cuDNN | of FA2 | of FA4 | of dense | of old | variant |\n"
+          + "|---" * 15 + "|")
     for cell in [Cell(t, int(d), int(n), c == "1", options.tokens) for t in options.dtype.split(",")
                  for d in options.dims.split(",") for c in options.causal.split(",") for n in options.lengths.split(",")]:
         name = choose(worker, cell, options)
         worst = max(worst, check(worker, cell, name, options))
         ms = measure(worker, cell, name, options)
-        ours, cudnn, fa2, four = (cell.tflops(ms.get(c, 0)) for c in ("attngen", "cudnn", "fa2", "fa4"))
+        ours, cudnn, fa2, four, old = (cell.tflops(ms.get(c, 0)) for c in ("attngen", "cudnn", "fa2", "fa4", "old"))
         product = Dense.FLOPS / ms["dense"] * 1e-9 if ms.get("dense") else 0
-        rows.append(dict(zip(fields, [cell.dtype, cell.dim, cell.length, int(cell.causal), name, ours, cudnn, fa2, four, product])))
+        rows.append(dict(zip(fields, [cell.dtype, cell.dim, cell.length, int(cell.causal), name, ours, cudnn, fa2, four, product, old])))
         print(f"| {cell.dtype} | {cell.dim} | {cell.length} | {'yes' if cell.causal else 'no'} | {ours:.0f} | {cudnn:.0f} |"
               f" {fa2:.0f} | {four:.0f} | {product:.0f} | {ours / cudnn if cudnn else 0:.2f} | {ours / fa2 if fa2 else 0:.2f} |"
-              f" {ours / four if four else 0:.2f} | {ours / product if product else 0:.2f} | {(name or '')[len(cell.stem):]} |", flush=True)
+              f" {ours / four if four else 0:.2f} | {ours / product if product else 0:.2f} |"
+              f" {ours / old if old else 0:.3f} | {(name or '')[len(cell.stem):]} |", flush=True)
     say_checked(worst, options)
     both = [r for r in rows if r["attngen"] and r["cudnn"]]
     if both:
@@ -348,6 +356,9 @@ def main():
     four = [r["attngen"] / r["fa4"] for r in rows if r["attngen"] and r["fa4"]]
     if four:
         print(f"# geometric mean against FlashAttention-4 {geometric_mean(four):.3f}, least {min(four):.3f}")
+    old = [r["attngen"] / r["old"] for r in rows if r["attngen"] and r["old"]]
+    if old:
+        print(f"# geometric mean against the old version {geometric_mean(old):.3f}, least {min(old):.3f}, most {max(old):.3f}")
     if options.csv:
         with open(options.csv + ".new", "w", newline="") as out:
             writer = csv.DictWriter(out, fields)
