@@ -1,5 +1,6 @@
 /* isa.c - of which isa the kernels are whose bits are a promise: a function of the device, types, head dims and features alone,
- * whatever is tuned or expected to be fast. What it is not: what else is fixed in such kernels (gen/invariant.c). */
+ * whatever is tuned or expected to be fast; and which rule refuses an isa. What it is not: what else is fixed in such kernels
+ * (gen/invariant.c). */
 #include <stdlib.h>
 
 #include "gen/invariant.h"
@@ -35,6 +36,19 @@ static bool has_all(const struct device *device, struct variant caller, enum isa
     }
     free(all);
     return has;
+}
+
+bool tune_refuses(const struct device *device, const struct variant *caller, enum isa isa, struct gen_error *rule)
+{
+    const int ways = caller->field[F_INVARIANT] ? 4 : 1;
+    for (int way = 0; way < ways; way++) {
+        struct variant v = *caller, first;
+        if (ways > 1)
+            v.field[F_PACKED] = way % 2, v.field[F_PAGED] = way / 2;
+        if (tuning_space(&v, isa, &first, 1) > 0 && gen_check(device->resources->gen, &first, rule) != 0)
+            return true;
+    }
+    return false;
 }
 
 bool tune_is_twin(const struct variant *caller, enum isa isa)

@@ -460,10 +460,12 @@ int tune_anywhere(const struct device *device, const struct tune_target *target,
 
 /* A fallback is many times slower, so the log says when it is taken for lack of others, but not if somebody asked for
  * it, by naming candidates or otherwise, nor if it won against them. */
-static void tell_fallback(const struct device *device, struct candidate *c, int n, struct tune_result *out)
+static void tell_fallback(const struct device *device, const struct tune_target *t, struct candidate *c, int n,
+                          struct tune_result *out)
 {
     const char *why = NULL;
     const enum isa expected = device->backend->expected(device, &out->winner, &why);
+    struct gen_error rule;
     if (expected == ISA_COUNT)
         return;
     const bool isa_lacks = why != NULL;
@@ -477,7 +479,9 @@ static void tell_fallback(const struct device *device, struct candidate *c, int 
             if (!why && c[i].row.variant.field[F_ISA] == (int32_t)expected)
                 why = c[i].row.note;
         }
-    snprintf(out->fallback, sizeof out->fallback, "%s%s%s%s", isa_lacks ? "isa " : "", isa_lacks ? isas[expected].name : "",
+    if (!isa_lacks && tune_refuses(device, &t->caller, expected, &rule))
+        why = rule.text;
+    snprintf(out->fallback, sizeof out->fallback, "%s%s%s%.220s", isa_lacks ? "isa " : "", isa_lacks ? isas[expected].name : "",
              isa_lacks ? " " : "", why ? why : "there is no other candidate");
 }
 
@@ -570,7 +574,7 @@ int tune(struct device *device, const struct tune_target *target, const struct t
     if (check_memory(c, n, err) != 0)
         result = -1;
     if (result == 0 && !settings->only)
-        tell_fallback(device, c, n, out);
+        tell_fallback(device, target, c, n, out);
     if (result == 0 && (out->from_cache || settings->rigor != ATTN_ESTIMATE))
         result = give_rows(c, n, out, err);
 cleanup:

@@ -92,6 +92,10 @@ bool tune_fits(const struct device *device, const struct variant *variant, struc
 /* The isa of which kernels are whose bits are a promise, for a caller's fields but packed and paged. ISA_COUNT: there is none. */
 enum isa tune_invariant_isa(const struct device *device, const struct variant *caller);
 
+/* Whether a rule refuses an isa's first kernel for this caller, the plainest; or, where bits are a promise, one of its forms:
+ * packed or not, in pages or not. */
+bool tune_refuses(const struct device *device, const struct variant *caller, enum isa isa, struct gen_error *rule);
+
 /* Whether kernels would be those of another isa under a second name, since pairs are all that this one has beyond it. */
 bool tune_is_twin(const struct variant *caller, enum isa isa);
 
