@@ -40,6 +40,7 @@ def work(rank, ranks, port, seed, said):
                 o, lse = shared.attention(*mine, group, causal=causal, lse=True)
                 again = shared.attention(*mine, group, causal=causal)
                 assert torch.equal(o, again), "other bits"
+                o_causal = o
                 whole, whole_lse = shared.unshard(o, group), shared.unshard(lse, group)
                 check(*wide(whole, q, k, v), dtype=TYPES[dtype], lse=whole_lse.numpy(),
                       take=masked(rows, rows, causal))
@@ -58,7 +59,15 @@ def work(rank, ranks, port, seed, said):
             same = [torch.empty_like(o) for _ in range(ranks)]
             dist.all_gather(same, o)
             assert all(torch.equal(s, o) for s in same), "ranks differ"
+            for queries in ("sharded", "replicated"):
+                o, lse = shared.attention(q[:, :, :0], *own, group, queries=queries, lse=True)
+                assert o.shape == (2, 4, 0, 48) and lse.shape == (2, 4, 0)
+                o, lse = shared.attention(step, *(x[:, :, :0] for x in own), group, queries=queries, lse=True)
+                assert o.shape == (2, 4, 5, 48) and not o.any() and lse.eq(float("-inf")).all(), "no keys"
         for words, call in (("a multiple of", lambda: shared.shard(q[:, :, :-1], group)),
+                            ("Tensor, ndarray, Tensor; expected PyTorch", lambda: shared.attention(q, few.float().numpy(), v)),
+                            ("q has type float64", lambda: shared.attention(*(x.double() for x in mine), group)),
+                            ("a multiple of kv_heads", lambda: shared.attention(mine[0][:, :3], *mine[1:], group, causal=True)),
                             ("as shard", lambda: shared.attention(q[:, :, :4], k, v, causal=True)),
                             ("requires grad", lambda: shared.attention(q.float().requires_grad_(), k, v))):
             try:
@@ -66,6 +75,8 @@ def work(rank, ranks, port, seed, said):
                 raise AssertionError("not refused: " + words)
             except attngen.Error as error:
                 assert words in str(error), str(error)
+        again = shared.attention(*mine, group, causal=True)  # which meets no message of a call that was refused
+        assert torch.equal(o_causal, again), "other bits"
         said.put((rank, None))
         dist.barrier()
     except BaseException:

@@ -11,7 +11,7 @@ the blocks of keys are merged by their LSE, in double precision on the processor
 from __future__ import annotations
 
 import ctypes
-from typing import Any, List, Optional, Tuple
+from typing import Any, List, Optional, Set, Tuple
 
 import torch
 import torch.distributed as dist
@@ -189,6 +189,8 @@ def attention(q: Any, k: Any, v: Any, group: Any = None, *, causal: bool = False
     """
     if not dist.is_initialized():
         raise fail("torch.distributed is not initialised; expected a call of init_process_group before")
+    if not all(isinstance(t, torch.Tensor) for t in (q, k, v)):
+        raise fail(f"q, k and v are of types {', '.join(type(t).__name__ for t in (q, k, v))}; expected PyTorch tensors")
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
         raise _c.Unsupported("a tensor requires grad, and kernels compute no gradients; expected torch.no_grad(), "
                              "torch.inference_mode() or tensor.detach()")
@@ -199,7 +201,9 @@ def attention(q: Any, k: Any, v: Any, group: Any = None, *, causal: bool = False
         raise fail(f"queries is {queries!r} and method {method!r}; expected 'sharded' or 'replicated', and None, 'ring' or "
                    "'partials'")
     _, ranks = _place(group)
-    if queries == "replicated":
+    if 0 in (q.numel(), k.numel(), v.numel()):  # on every rank, so there is nothing to send
+        found = _part(q, k, v, scale)
+    elif queries == "replicated":
         found = _replicated(q, k, v, group, causal, scale, q_offset)
     elif q_offset is not None:
         raise fail("q_offset is given and queries are sharded; expected it only with queries='replicated'")
@@ -219,19 +223,30 @@ def attention(q: Any, k: Any, v: Any, group: Any = None, *, causal: bool = False
     return (o, found[1]) if lse else o
 
 
+_served: Set[Any] = set()  # kinds of calls that kernels were found for
+
+
 def _ring(q: Any, k: Any, v: Any, group: Any, causal: bool, scale: Optional[float]) -> Tuple[Any, Any]:
     rank, ranks = _place(group)
     half = q.shape[2] // 2
     ring = _Ring(k, v, group)
-    total: Optional[_Sum] = None
+    total: Any = None
+    # What kernels refuse is refused before anything is sent: a message that nobody receives would meet the next call's.
+    # So the first call of its kind computes over its own keys first, and later ones do so while messages travel.
+    kind = (q.shape, q.stride(), k.shape, v.shape, q.dtype, q.device, causal, scale)
+    if kind not in _served:
+        total = _Sum(*_part(q, *ring.block(), scale, causal, 0 if causal else None))
+        if len(_served) >= 4096:
+            _served.clear()
+        _served.add(kind)
     for step in range(ranks):
         if step + 1 < ranks:
             ring.start()
         of = (rank - step) % ranks  # whose keys these are
         keys, values = ring.block()
-        if total is None:
+        if step == 0:
             # Its own rows: in zigzag order positions rise along rows and keys alike.
-            total = _Sum(*_part(q, keys, values, scale, causal, 0 if causal else None))
+            total = total or _Sum(*_part(q, keys, values, scale, causal, 0 if causal else None))
         elif not causal:
             total.add(*_part(q, keys, values, scale))
         elif of < rank:  # the first of its chunks is before both of ours, the second behind them
@@ -240,7 +255,6 @@ def _ring(q: Any, k: Any, v: Any, group: Any, causal: bool, scale: Optional[floa
             total.add(*_part(q[:, :, half:], keys, values, scale), first=half)
         if step + 1 < ranks:
             ring.turn()
-    assert total is not None
     return total.o, total.lse
 
 
@@ -269,9 +283,9 @@ def _replicated(q: Any, k: Any, v: Any, group: Any, causal: bool, scale: Optiona
 def _exchanged(q: Any, k: Any, v: Any, group: Any, causal: bool, scale: Optional[float]) -> Tuple[Any, Any]:
     """Queries go to all ranks, each rank computes over its own keys, and partial results go back."""
     rank, ranks = _place(group)
-    mine = []
-    for whose in _gather(q, group):
-        o, lse = _part(whose, k, v, scale)
+    mine, own = [], _part(q, k, v, scale)  # what kernels refuse is refused before anything is sent
+    for of, whose in enumerate(_gather(q, group)):
+        o, lse = own if of == rank else _part(whose, k, v, scale)
         mine.append(torch.cat([o, lse[..., None]], -1).contiguous())
     theirs = [torch.empty_like(mine[0]) for _ in range(ranks)]
     if dist.get_backend(group) == "nccl":
