@@ -427,6 +427,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, align: str = "bot
         [rows, heads, elements]; with kv_starts, k and v are [rows, KV heads, elements]. q_len and kv_len are then the
         lengths of the longest sequences, or more; by default the number of rows.
         On the processor they may not end past the rows of q and k; on a card nothing looks.
+        Rows of q behind the last sequence are left out: O and LSE are not written there.
     block_table: int32 [batch, pages]. k and v are then [page, KV heads, row, elements] (bshd: [page, row, KV heads,
         elements]), and kv_lens or kv_starts say how many keys each sequence has.
     k_scales, v_scales: float32 with sides that are 1 or those of [batch, KV heads, kv_len] (pages: [page, KV heads,
