@@ -98,7 +98,7 @@
 % let FETCH_AHEAD = SPLIT and INVARIANT
 %# Where words can be transposed, panels of f16 and bf16 stay as narrow as they are stored, and are widened when they are multiplied.
 %# KT: slots from one column of a panel to the next.
-% let WORDS = FETCH_AHEAD and has_op("lowwords") and (TROW == "f16" or TROW == "bf16") and not PAIRS and NV % 2 == 0
+% let WORDS = FETCH_AHEAD and (TROW == "f16" and has_op("fronth") or TROW == "bf16" and has_op("frontb")) and not PAIRS and NV % 2 == 0
 % let KT = WORDS ? NR/2 : NR
 % let TWOS = has_op("two") and TROW == "bf16" and not PAIRS and not WORDS
 %# How many panels ahead. Values are fetched as many ahead as are read at a time, CHUNK_LINES lines in each step.
@@ -107,7 +107,7 @@
 % let SCORE_STEPS = not NARROW and NR/2*KEY_LINES < SQ/U and SQ/U % 2 == 0 ? 2 : 1
 % let SCORE_ROUNDS = SQ/U/SCORE_STEPS
 % let SCORE_LINES = max(1, (NARROW ? NR : NR/2)*KEY_LINES/SCORE_ROUNDS)
-% let PACK_ROUNDS = WORDS ? NV/2*(LDQ/W) : NV*ceil_div(LDQ/W, TWOS ? 2 : 1)
+% let PACK_ROUNDS = WORDS ? NV/2*(LDQ/8) : NV*ceil_div(LDQ/W, TWOS ? 2 : 1)
 % let PACK_LINES = ceil_div(max(0, NR*KEY_LINES - SCORE_ROUNDS*SCORE_LINES), PACK_ROUNDS)
 % let SOME_K = round_up(FEW_O + FEW_RESULT, 64)
 % let SOME_V = SOME_K + round_up(KT*LDQ*4, 64)

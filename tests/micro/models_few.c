@@ -271,12 +271,12 @@ static void add_some(struct job *j)
         }
 }
 
-/* In a panel of words: where the one of key k in column c is. Sixteen keys are eight floats, one after another or, of bf16, the
- * first and the last eight in turn. */
+/* In a panel of words: where the one of key k in column c is. A vector has two keys for each lane, one after another or, of bf16,
+ * the first half and the last in turn. */
 static int64_t word_at(const struct job *j, int64_t c, int64_t k)
 {
-    const int64_t lane = k % 16;
-    return c * j->z.NR + k / 16 * 16 + (j->kv == DTYPE_F16 ? lane : lane % 8 * 2 + lane / 8);
+    const int64_t lanes = j->z.W, word = k % (2 * lanes);
+    return c * j->z.NR + k - word + (j->kv == DTYPE_F16 ? word : word % lanes * 2 + word / lanes);
 }
 
 /* The panel of words that keys from row `from` on become, and which floats those are. */

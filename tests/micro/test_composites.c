@@ -103,13 +103,14 @@ static bool transpose_right(const struct call *c, int l)
     return true;
 }
 
-/* out[column][row]: words of 16 rows, of which each has 8; only bits are moved. Paired: of rows i and i + 8 in turn. */
+/* out[column][row]: words of two rows for each lane, of which a row has 8; only bits are moved. Paired: of rows i and i + lanes in
+ * turn. */
 static bool words_right(const struct call *c, int l, bool paired)
 {
-    enum { COLUMNS = 8, ROWS = 16 };
+    enum { COLUMNS = 8 };
     for (int i = 0; i < 2 * COLUMNS; i++) {
-        const int column = i / 2, at = 2 * l + i % 2, row = paired ? at / 2 + at % 2 * (ROWS / 2) : at;
-        if (memcmp(c->out + 2 * (column * ROWS + at), c->in + 2 * (row * COLUMNS + column), 2) != 0)
+        const int column = i / 2, at = 2 * l + i % 2, row = paired ? at / 2 + at % 2 * c->width : at;
+        if (memcmp(c->out + 2 * (column * 2 * c->width + at), c->in + 2 * (row * COLUMNS + column), 2) != 0)
             return false;
     }
     return true;
