@@ -286,7 +286,7 @@ void gpu_copy_rows(const struct host *t, char *packed, bool to_host)
     for (int64_t b = 0; b < t->count[0]; b++)
         for (int64_t h = 0; h < t->count[1]; h++) {
             int64_t from = (t->at ? t->at[b] : b) * t->stride[0] + h * t->stride[1];
-            int64_t rows = t->rows ? t->rows[b] : t->count[2];
+            int64_t rows = !t->rows || t->rows[b] > t->count[2] ? t->count[2] : t->rows[b];
             char *device = packed + (b * t->count[1] + h) * t->count[2] * bytes;
             if (together && rows > 0)
                 copy_run(t, from, device, to_host, rows);
@@ -320,6 +320,17 @@ static void gather_pages(const struct gpu_source *s, struct gpu_hosts *st)
     st->features.page_stride = u->width;
 }
 
+/* Scales that all rows share, and all pages if there are any, are one on the device, too: kernels have a shorter way for it. */
+static void share_rows(struct host *t)
+{
+    if (t->stride[2] != 0 || t->count[2] <= 1 || (t->at && t->stride[0] != 0))
+        return;
+    t->count[2] = 1;
+    if (t->at && t->count[0] > 1)
+        t->count[0] = 1;
+    t->dense = false;
+}
+
 void gpu_hosts_pack(const struct gpu_source *s, struct gpu_hosts *hosts)
 {
     if (hosts->used)
@@ -327,6 +338,8 @@ void gpu_hosts_pack(const struct gpu_source *s, struct gpu_hosts *hosts)
     for (enum array_id id = 0; id < ARRAYS; id++) {
         if (!gpu_takes(s, id) || (array_sides(id) != SIDES && !arrays[id].of_kv))
             continue;
+        if (id >= ARRAY_TENSORS && arrays[id].of_kv)
+            share_rows(&hosts->host[id]);
         long *stride = array_at(arrays[id].cl_stride, &hosts->args, &hosts->features);
         if (id < ARRAY_TENSORS || arrays[id].of_kv)
             device_strides(&hosts->host[id], stride, 3, id >= ARRAY_TENSORS);

@@ -204,6 +204,10 @@ static void draw_scales(const struct draw *w, struct chance *c, struct drawn *d,
     *t = (struct drawn_table){.row = 1, .step = 1};
     for (int i = 0; i < 3; i++)
         t->count[i] = !w->typical && one_in(c, 3) ? 1 : d->kv_count[i];
+    if (w->even_scales) { /* those of another sequence are others; pages have no sequence */
+        t->count[0] = d->f.page_size ? 1 : d->kv_count[0];
+        t->count[1] = d->kv_count[1], t->count[2] = 1;
+    }
 }
 
 static void put_table(const struct drawn_table *t, const int64_t stride[3], int64_t out[4])
@@ -274,7 +278,7 @@ static float scale_at(const struct drawn *d, int64_t at)
 {
     uint64_t state = mix(d->seed, at, 7);
     const float scale = (0.5f + 0x1p-20f * (float)random_below(&state, 1 << 20)) / 48;
-    uint64_t near = mix(d->seed, at >> 5, 8);
+    uint64_t near = mix(d->seed, at >> (5 + d->seed % 3), 8); /* of 32 to 128 */
     const float here = random_below(&near, 3) ? scale : scale / 16;
     return random_below(&state, 6) ? here : random_below(&state, 2) ? -here : here / 100;
 }

@@ -31,6 +31,7 @@ struct draw {
     float softcap;     /* 0: by chance */
     float sink;        /* for every head; 0: random */
     int64_t page_size; /* 0: by chance */
+    bool even_scales;  /* of narrow K and V: all rows of a head share one; false: by chance */
     enum draw_masked masked;
 };
 

@@ -145,6 +145,7 @@ void trial_random(const struct variant *v, uint64_t *state, struct trial_shape *
     out->v_in_k = random_below(state, 10) == 0;
     out->denormal = random_below(state, 10) == 0;
     out->infinite = random_below(state, 4) == 0;
+    out->draw.even_scales = variant_is_narrow(v) && random_below(state, 4) == 0;
     float root = sqrtf((float)variant_head_dim(v));
     if (random_below(state, 4) == 0) /* scores of up to 1e4 */
         out->scale = (random_below(state, 2) ? 1 : -1) * exp2f((float)random_below(state, 12)) / root;

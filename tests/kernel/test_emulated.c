@@ -66,13 +66,16 @@ static void draw_shape(const struct variant *v, uint64_t *state, struct trial_sh
         while (out->batch * out->heads * out->q_len * out->kv_len > MOST_PAIRS && out->q_len > 8)
             out->q_len /= 2;
     }
-    if (variant_is_narrow(v) && v->field[F_LAZY] && random_below(state, 3)) {
+    if (variant_dtype_kv(v) >= DTYPE_COUNT && random_below(state, 3) == 0) { /* no tile is multiplied by scales */
+        out->draw.even_scales = true;
+        out->batch = 2 + random_below(state, 2);
+    } else if (variant_is_narrow(v) && v->field[F_LAZY] && random_below(state, 3)) {
         /* scales of values change from tile to tile, and maxima hardly: output is multiplied for these scales alone */
         *out = (struct trial_shape){.what = "maxima that stay", .batch = 1, .heads = 2, .kv_heads = 1, .q_len = 3, .scale = 0.02f};
         out->kv_len = v->field[F_TILE_K] * 3 + random_below(state, v->field[F_TILE_K]);
         return;
     }
-    if (variant_dtype_kv(v) >= DTYPE_COUNT && random_below(state, 3) == 0) {
+    if (variant_dtype_kv(v) >= DTYPE_COUNT && !out->draw.even_scales && random_below(state, 2) == 0) {
         /* some probabilities are 1, and their scales alone are rounded */
         out->kv_len = 1 + random_below(state, 4);
         out->scale = 0.25f * (float)(1 + random_below(state, 20));
@@ -207,8 +210,10 @@ static int judge_variant(void *arg, int index)
     char form[60];
     if (s->end && time(NULL) >= s->end)
         return 0;
-    if (!(index % WIDE == 0 ? draw_wide(s, &state, &v) : draw_variant(s, &state, &v)))
-        return 1;
+    if (!(index % WIDE == 0 ? draw_wide(s, &state, &v) : draw_variant(s, &state, &v))) {
+        atomic_fetch_add(&s->totals->undrawn, 1);
+        return 0;
+    }
     if (getenv("ATTN_VARIANT")) {
         char name[GEN_NAME_MAX];
         variant_encode(&v, name);
@@ -276,6 +281,19 @@ static int judge_named(void *arg, int index)
     return judge_drawn(&drawn, &v, s->seed + (uint64_t)index * 0x9e3779b97f4a7c15u, "", s->totals);
 }
 
+/* A filter may match few of the names that are drawn, but must match one; without one every variant is drawn. */
+static void must_be_drawn(const struct suite *s)
+{
+    const char *filter = getenv("ATTN_FILTER");
+    const int undrawn = s->totals->undrawn;
+    if (undrawn)
+        print_message("# %d variants were not drawn: none of those that were tried is legal%s%s%s\n", undrawn,
+                      filter ? " and has " : "", filter ? filter : "", filter ? " in its name" : "");
+    if (filter ? s->totals->kernels == 0 && !s->end : undrawn > 0)
+        fail_msg("no kernel was judged for lack of a variant; expected %s", filter ? "an ATTN_FILTER that a name contains"
+                                                                                   : "a legal one among so many tries");
+}
+
 static void test_random_problems(void **state)
 {
     struct suite *s = *state;
@@ -299,6 +317,7 @@ static void test_random_problems(void **state)
     print_message("# %s: %d kernels, %d problems; error over bound at most %.3f with f16, %.3f bf16\n", s->card ? "on the card"
                   : "emulated", s->totals->kernels,
                   s->totals->problems, s->totals->ratio[DTYPE_F16], s->totals->ratio[DTYPE_BF16]);
+    must_be_drawn(s);
     assert_int_equal(failed, 0);
 }
 
@@ -323,6 +342,34 @@ static void test_long_sums(void **state)
     /* Few columns of values make the test quick. */
     assert_int_equal(variant_decode("attn_f16_d576v16_on_sm90_q64k16_st1", &v, &err), 0);
     assert_false(judge_drawn(&drawn, &v, 1, "long sums", s->totals));
+}
+
+/* Three sequences, whose heads have one scale for all of their keys and one for all of their values; or scales of rows, and more
+ * tiles than one; or maxima hardly grow besides, while scales of one tile are much larger than those of the next. */
+static void draw_scales(const struct variant *v, uint64_t *state, struct trial_shape *out)
+{
+    static int turn; /* of the child that draws */
+    (void)v, (void)state;
+    *out = (struct trial_shape){.what = "scales", .batch = 3, .heads = 2, .kv_heads = 2, .q_len = 3, .kv_len = 150};
+    out->draw.even_scales = turn % 3 == 0;
+    out->scale = turn++ % 3 == 1 ? 0.02f : 0;
+}
+
+/* A scale that all rows share is read once for a tile of queries, and others come with their tile of keys: those of this sequence
+ * and head. */
+static void test_scales(void **state)
+{
+    static const char *const names[] = {"attn_bf16_kvint8_d16_on_sm90_q64k32", "attn_bf16_kvint8_d16_on_sm90_q64k32_lazy_widened"};
+    const struct suite *s = *state;
+    const struct drawn_problems drawn = {.build = build, .draw = draw_scales, .arg = s, .problems = 3, .timeout_s = TIMEOUT};
+    struct gen_error err;
+    struct variant v;
+    if (getenv("ATTN_VARIANT") || (!s->card && emulated_why_not()))
+        skip();
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        assert_int_equal(variant_decode(names[i], &v, &err), 0);
+        assert_false(judge_drawn(&drawn, &v, s->seed, "scales", s->totals));
+    }
 }
 
 /* Two tiles of 192 queries, of which those of the first warpgroup see a tenth of the keys that the last ones do. */
@@ -376,6 +423,6 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_problems), cmocka_unit_test(test_long_sums),
-                                       cmocka_unit_test(test_unlike_rows)};
+                                       cmocka_unit_test(test_scales), cmocka_unit_test(test_unlike_rows)};
     return cmocka_run_group_tests_name("emulated", tests, setup, teardown);
 }

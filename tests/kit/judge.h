@@ -23,7 +23,8 @@ struct outcome {
 /* Of all children. */
 struct totals {
     atomic_int kernels, problems, failures;
-    atomic_int empty; /* drawn problems with a row that sees no key */
+    atomic_int empty;   /* drawn problems with a row that sees no key */
+    atomic_int undrawn; /* variants that chance did not find */
     _Atomic double ratio[DTYPE_COUNT];
 };
 
