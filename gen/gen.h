@@ -55,6 +55,7 @@ struct gen_launch {
     enum gen_rows { ROWS_ANYWHERE, ROWS_WHOLE, ROWS_MAPPED } begin;
     bool one_tile; /* LAUNCH_ONE_TILE: a group ends with its tile; otherwise groups stay and take more */
     bool maps;     /* LAUNCH_MAPS: it takes struct attn_cl_maps of templates/opencl/maps.h, and memory after it */
+    bool early;    /* LAUNCH_EARLY: in CUDA C++ it awaits the launches before it, so that it may be launched while they run */
     char groups[3][80]; /* LAUNCH_GROUPS_0 to 2: the number of work-groups along each side, as a formula of lengths and
                          * of tile[0] and tile[1], which are rows and columns */
 };

@@ -63,7 +63,7 @@ static int read_words(const struct env *env, const char *name, const char *who, 
 
 int launch_read(const struct env *env, const char *who, struct gen_launch *out, struct gen_error *err)
 {
-    enum { GROUP_0, GROUP_1, ROWS, COLUMNS, LOCAL_BYTES, SPLIT, BEGIN, ONE_TILE, MAPS, FACTS };
+    enum { GROUP_0, GROUP_1, ROWS, COLUMNS, LOCAL_BYTES, SPLIT, BEGIN, ONE_TILE, MAPS, EARLY, FACTS };
     static const struct fact facts[FACTS] = {
         [GROUP_0] = {"LAUNCH_GROUP_0", NULL, 1, 1024},
         [GROUP_1] = {"LAUNCH_GROUP_1", NULL, 1, 1024},
@@ -74,6 +74,7 @@ int launch_read(const struct env *env, const char *who, struct gen_launch *out, 
         [BEGIN] = {"LAUNCH_BEGIN", rows_words, 0, 0},
         [ONE_TILE] = {"LAUNCH_ONE_TILE", NULL, 0, 1},
         [MAPS] = {"LAUNCH_MAPS", NULL, 0, 1},
+        [EARLY] = {"LAUNCH_EARLY", NULL, 0, 1},
     };
     int64_t value[FACTS];
     for (int i = 0; i < FACTS; i++)
@@ -86,7 +87,8 @@ int launch_read(const struct env *env, const char *who, struct gen_launch *out, 
                                .split = (int)value[SPLIT],
                                .begin = (enum gen_rows)value[BEGIN],
                                .one_tile = value[ONE_TILE],
-                               .maps = value[MAPS]};
+                               .maps = value[MAPS],
+                               .early = value[EARLY]};
     static const char *const groups[3] = {"LAUNCH_GROUPS_0", "LAUNCH_GROUPS_1", "LAUNCH_GROUPS_2"};
     for (int i = 0; i < 3; i++)
         if (read_words(env, groups[i], who, out->groups[i], err) != 0)

@@ -151,6 +151,7 @@ struct __attribute__((aligned(64))) attn_cuda_maps {
 #define stores_done stores_done_a7fa9175
 #define shared_written shared_written_a7fa9175
 #define map_written map_written_a7fa9175
+#define await_launches await_launches_a7fa9175
 #define zero16 zero16_a7fa9175
 #define registers_for_copying registers_for_copying_a7fa9175
 #define registers_for_computing registers_for_computing_a7fa9175
@@ -405,6 +406,12 @@ INLINED void map_written(ulong map) /* makes a map that stores have written visi
 {
     __asm__ volatile("fence.proxy.tensormap::generic.release.gpu; fence.proxy.tensormap::generic.acquire.gpu [%0], 128;"
         :: "l"(map) : "memory");
+}
+/* A launch may begin while those before it are still running. From here on they have ended, and what they wrote can be
+ * seen; and the launch behind this one may begin. */
+INLINED void await_launches(void)
+{
+    __asm__ volatile("griddepcontrol.wait; griddepcontrol.launch_dependents;" ::: "memory");
 }
 INLINED void zero16(uint at)
 {
@@ -1167,6 +1174,7 @@ void attn_bf16_d64_causal_window_softcap_biasbf16_mask_alibi_sink_on_sm90_q128k6
     __global uint *taken = (__global uint *)room;
     if (item == 128)
         make_barriers(shared);
+    await_launches(); /* nothing in memory was touched before */
     barrier(CLK_LOCAL_MEM_FENCE);
     if (item < 128) { /* the producer's warpgroup */
         struct source from = {.q = (ulong)maps.q, .k = (ulong)maps.k, .v = (ulong)maps.v, .shared = shared,
@@ -1237,6 +1245,7 @@ void attn_bf16_d64_causal_window_softcap_biasbf16_mask_alibi_sink_on_sm90_q128k6
 #undef stores_done
 #undef shared_written
 #undef map_written
+#undef await_launches
 #undef zero16
 #undef registers_for_copying
 #undef registers_for_computing

@@ -31,8 +31,24 @@ enum {
     CU_STREAM_NON_BLOCKING = 1,
     CU_STREAM_CAPTURE_STATUS_ACTIVE = 1,
     CU_STREAM_CAPTURE_MODE_RELAXED = 2,
-    CU_EVENT_DEFAULT = 0
+    CU_EVENT_DEFAULT = 0,
+    CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6
 };
+
+typedef struct CUlaunchAttribute_st {
+    int id;
+    char pad[4];
+    union {
+        char pad[64];
+        int programmaticStreamSerializationAllowed;
+    } value;
+} CUlaunchAttribute;
+typedef struct CUlaunchConfig_st {
+    unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
+    CUstream hStream;
+    CUlaunchAttribute *attrs;
+    unsigned numAttrs;
+} CUlaunchConfig;
 
 /* X(name, symbol, parameters): the symbol belongs to the ABI that the parameters are of. */
 #define CUDA_FUNCTIONS(X)                                                                                              \
@@ -56,6 +72,7 @@ enum {
     X(cuFuncSetAttribute, cuFuncSetAttribute, (CUfunction, int, int))                                                  \
     X(cuLaunchKernel, cuLaunchKernel,                                                                                  \
       (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **, void **))  \
+    X(cuLaunchKernelEx, cuLaunchKernelEx, (const CUlaunchConfig *, CUfunction, void **, void **))                      \
     X(cuMemAlloc, cuMemAlloc_v2, (CUdeviceptr *, size_t))                                                              \
     X(cuMemFree, cuMemFree_v2, (CUdeviceptr))                                                                          \
     X(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, (CUdeviceptr, const void *, size_t, CUstream))                          \

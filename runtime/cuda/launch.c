@@ -13,7 +13,7 @@ _Static_assert(offsetof(struct attn_cuda_maps, together) == offsetof(struct attn
 
 enum { MOST_PARAMETERS = ARRAYS + 8 };
 
-/* What cuLaunchKernel wants: where each parameter is. */
+/* What the driver wants: where each parameter is. */
 struct parameters {
     void *at[MOST_PARAMETERS];
     int count;
@@ -36,10 +36,32 @@ static void give_arrays(const struct cuda_kernel *k, const struct cuda_launch *l
         give(p, &l->features);
 }
 
+/* The card begins it while the launches before it on its stream are still running, so that it is there when they have ended. */
+static int launch_early(const struct cuda_kernel *k, CUstream stream, struct parameters *p, const long groups[3],
+                        struct gen_error *err)
+{
+    const struct cuda_api *api = &k->target->cu->api;
+    CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                               .value = {.programmaticStreamSerializationAllowed = 1}};
+    const CUlaunchConfig config = {.gridDimX = (unsigned)groups[0],
+                                   .gridDimY = (unsigned)groups[1],
+                                   .gridDimZ = (unsigned)groups[2],
+                                   .blockDimX = (unsigned)k->source.group[0],
+                                   .blockDimY = (unsigned)k->source.group[1],
+                                   .blockDimZ = 1,
+                                   .sharedMemBytes = (unsigned)k->source.local_bytes,
+                                   .hStream = stream,
+                                   .attrs = &early,
+                                   .numAttrs = 1};
+    return cuda_failed(api, api->cuLaunchKernelEx(&config, k->function, p->at, NULL), "cuLaunchKernelEx", err);
+}
+
 static int launch(const struct cuda_kernel *k, CUstream stream, struct parameters *p, const long groups[3],
                   struct gen_error *err)
 {
     const struct cuda_api *api = &k->target->cu->api;
+    if (k->source.early && !k->is_ptx) /* PTX of OpenCL C awaits nothing */
+        return launch_early(k, stream, p, groups, err);
     const unsigned shared = k->source.level == GPU_PORTABLE || k->is_ptx ? 0 : (unsigned)k->source.local_bytes;
     return cuda_failed(api,
                        api->cuLaunchKernel(k->function, (unsigned)groups[0], (unsigned)groups[1], (unsigned)groups[2],

@@ -24,6 +24,7 @@ struct gpu_source gpu_source_of(const struct variant *v, const struct gen_text *
         .widened = f[F_WIDENED],
         .rows = l->begin,
         .one_tile = l->one_tile,
+        .early = l->early,
         .level = (enum gpu_level)(gpu_level_of((enum isa)f[F_ISA]) - gpu_levels),
         .step = kinds[f[F_OP]],
         .bf16 = f[F_DTYPE] == DTYPE_BF16,

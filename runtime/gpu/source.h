@@ -41,6 +41,7 @@ struct gpu_source {
     bool bf16;
     enum gen_rows rows; /* for these levels: where rows may begin */
     bool one_tile; /* for level sm90: each tile has a group, which ends with it */
+    bool early; /* in CUDA C++ it may be launched while the launches before it run, since it awaits them */
     /* Not attention, but a step of it apart: then a group has tile_q rows, and of a product tile_k columns; buffers and
      * struct are those of a step's launch, and nothing else runs it. GPU_ROWS: what quantise.h launches. */
     enum gpu_step_kind { GPU_ATTENTION, GPU_PRODUCT, GPU_SOFTMAX, GPU_ROWS } step;

@@ -38,3 +38,4 @@
 % let LAUNCH_BEGIN = "anywhere"
 % let LAUNCH_ONE_TILE = 1
 % let LAUNCH_MAPS = 0
+% let LAUNCH_EARLY = 0

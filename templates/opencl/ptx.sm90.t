@@ -148,6 +148,14 @@ INLINED void map_written(ulong map) /* makes a map that stores have written visi
     __asm__ volatile("fence.proxy.tensormap::generic.release.gpu; fence.proxy.tensormap::generic.acquire.gpu [%0], 128;"
         :: "l"(map) : "memory");
 }
+% if LAUNCHED_EARLY
+/* A launch may begin while those before it are still running. From here on they have ended, and what they wrote can be seen; and the
+ * launch behind this one may begin. */
+INLINED void await_launches(void)
+{
+    __asm__ volatile("griddepcontrol.wait; griddepcontrol.launch_dependents;" ::: "memory");
+}
+% end
 INLINED void zero16(uint at)
 {
     __asm__ volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" :: "r"(at), "r"(0) : "memory");

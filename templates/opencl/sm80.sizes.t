@@ -111,3 +111,4 @@
 % let LAUNCH_BEGIN = COPY == "plain" or COPY == "any" ? "anywhere" : COPY == "async" ? "whole" : "mapped"
 % let LAUNCH_ONE_TILE = 1
 % let LAUNCH_MAPS = WGMMA
+% let LAUNCH_EARLY = 0

@@ -436,6 +436,10 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
     ${SHARED_ALL} uchar memory[${SHARED_BYTES}] __attribute__((aligned(1024)));
     const uint shared = ${MEMORY_AT};
     const int item = get_local_id(0);
+% let READS_FIRST = MAPS_PLACED or WIDENED
+% if LAUNCHED_EARLY and READS_FIRST
+    await_launches();
+% end
 % if INSIDE
     const int inside = is_inside(k + a.k_at, v + a.v_at, &a);
 % end
@@ -493,6 +497,9 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
     for (int at = 16 * item; at < ${AT_K}; at += ${16*ITEMS})
         zero16(shared + at);
     shared_written();
+% end
+% if LAUNCHED_EARLY and not READS_FIRST
+    await_launches(); /* nothing in memory was touched before */
 % end
     barrier(CLK_LOCAL_MEM_FENCE);
     if (item < ${128*FEEDERS}) { /* the producer's warpgroup${FEEDERS > 1 ? ", and one that widens" : ""} */

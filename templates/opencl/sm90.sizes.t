@@ -147,3 +147,4 @@
 % let LAUNCH_BEGIN = "mapped"
 % let LAUNCH_ONE_TILE = not PERSISTENT
 % let LAUNCH_MAPS = 1
+% let LAUNCH_EARLY = 1

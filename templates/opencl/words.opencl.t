@@ -42,6 +42,8 @@
 % let PUT_IS = " = "
 % let PUT_END = ""
 % let MAPS_WHOLE = 0
+%# Whether a launch may begin while those before it are still running.
+% let LAUNCHED_EARLY = 0
 % let MAPS = "attn_cl_maps"
 % let MAP_Q = "(ulong)room"
 % let MAP_K = "(ulong)(room + 16)"

@@ -111,6 +111,77 @@ class Cuda(unittest.TestCase):
             hold(out, q, k, v, dtype="bf16", take=masked(300, 300, True))
             hold(made, out, k, v, dtype="bf16")
 
+    def test_chain(self):
+        """A launch reads what the one right before it wrote, and may write what that one read, on a stream and in a graph."""
+        k, v = draw(2, 2, 4096, 128), draw(2, 2, 4096, 128)
+        for rows in (4, 700):  # keys are split, and not
+            first = draw(2, 8, rows, 128)
+            out, back = torch.empty_like(first), torch.empty_like(first)
+
+            def step(from_, to):
+                return attngen.sdpa(from_, k, v, enable_gqa=True, out=to)
+
+            def chain():
+                step(first, out)
+                for _ in range(10):
+                    step(out, back)
+                    step(back, out)
+
+            expected = step(first, torch.empty_like(first))
+            for _ in range(20):
+                torch.cuda.synchronize()
+                expected = step(expected, torch.empty_like(first))
+            torch.cuda.synchronize()
+            side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                chain()
+            torch.cuda.synchronize()
+            self.assertTrue(torch.equal(out, expected))
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                chain()
+            for _ in range(3):
+                out.zero_(), back.zero_()
+                graph.replay()
+                torch.cuda.synchronize()
+                self.assertTrue(torch.equal(out, expected))
+
+    def test_graph_of_lengths(self):
+        """A captured run of packed sequences over pages stays right when starts, lengths and pages change on the card."""
+        page, pages, most, batch = 16, 400, 40, 6
+        k, v = draw(pages, 2, page, 128), draw(pages, 2, page, 128)
+        q, out = draw(300, 8, 128), draw(300, 8, 128)
+        starts, keys = (torch.zeros(n, dtype=torch.int64, device="cuda") for n in (batch + 1, batch))
+        table = torch.zeros(batch, most, dtype=torch.int32, device="cuda")
+        for rows in (16, 48):  # few queries, and some of a prompt
+            def attend():
+                attngen.attention(q, k, v, q_starts=starts, kv_lens=keys, block_table=table, q_len=rows, kv_len=most * page,
+                                  causal=True, out=out)
+
+            attend()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                attend()
+            for _ in range(4):
+                lens = torch.randint(0, rows + 1, (batch,))
+                there = torch.randint(1, most * page + 1, (batch,)).clamp(min=rows)
+                starts.copy_(torch.cat([torch.zeros(1, dtype=torch.int64), lens.cumsum(0)]))
+                keys.copy_(there)
+                table.copy_(torch.randint(0, pages, (batch, most), dtype=torch.int32))
+                out.fill_(float("nan"))
+                graph.replay()
+                torch.cuda.synchronize()
+                at = starts.tolist()
+                for b in range(batch):
+                    if at[b] == at[b + 1]:
+                        continue
+                    n, m = at[b + 1] - at[b], int(there[b])
+                    mine = [x[table[b].long()].transpose(0, 1).reshape(1, 2, most * page, 128)[:, :, :m] for x in (k, v)]
+                    hold(out[at[b]:at[b + 1]].transpose(0, 1)[None], q[at[b]:at[b + 1]].transpose(0, 1)[None], *mine, dtype="bf16",
+                         take=masked(n, m, True, m - n))
+                self.assertTrue(out[at[-1]:].isnan().all())
+
     def test_compile(self):
         def layer(q, k, v):
             o, lse = attngen.attention(q * 2, k, v, causal=True, lse=True)

@@ -92,6 +92,14 @@ static int cuda_launched(CUfunction f, unsigned gx, unsigned gy, unsigned gz, un
     return 0;
 }
 
+/* Of a launch that may begin early nothing else differs. */
+static int cuda_launched_early(const CUlaunchConfig *c, CUfunction f, void **parameters, void **extra)
+{
+    assert_true(cuda_said->source.early && c->numAttrs == 1);
+    return cuda_launched(f, c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX, c->blockDimY, c->blockDimZ, c->sharedMemBytes,
+                         c->hStream, parameters, extra);
+}
+
 static void launch_cuda(struct cuda *cu, const struct variant *v, const struct gen_text *text, const struct launch_case *c)
 {
     char name[GEN_NAME_MAX];
@@ -123,7 +131,7 @@ static char *by_libattn(struct gen *g, bool of_cuda)
 {
     struct opencl cl = {.api = {.clSetKernelArg = set_argument, .clEnqueueNDRangeKernel = enqueue,
                                 .clCreateBuffer = make_buffer}};
-    struct cuda cu = {.api = {.cuLaunchKernel = cuda_launched}};
+    struct cuda cu = {.api = {.cuLaunchKernel = cuda_launched, .cuLaunchKernelEx = cuda_launched_early}};
     char *whole = NULL;
     size_t size;
     FILE *out = open_memstream(&whole, &size);

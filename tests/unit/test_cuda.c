@@ -364,10 +364,11 @@ static void check_streams(const char *variant)
     computes = false;
     for (int turn = 0; turn < 2; turn++)
         for (int i = 0; i < 40; i++) {
-            const int allocations = stub->allocations, waits = stub->waits, launches = stub->launches;
+            const int allocations = stub->allocations, waits = stub->waits, launches = stub->launches, early = stub->early;
             if (attn_execute_cuda(plan, &r, stream[i], &err) != ATTN_OK)
                 fail_msg("%s", err.text);
             assert_int_equal(stub->launches, launches + 1);
+            assert_int_equal(stub->early, early + (strstr(variant, "_on_sm90_") != NULL));
             assert_ptr_equal(seen.stream, stream[i]);
             assert_true(seen.zeros);
             if (turn == 0 && i >= ROOMS_FIRST)
@@ -815,12 +816,14 @@ static void test_ptx(void **state)
             assert_string_equal(kernel.origin, turn ? "the cache's PTX of the driver's OpenCL"
                                                     : "PTX of the driver's OpenCL, since there is no NVRTC");
             stub->set_shared = -1;
+            stub->early = 0;
             memset(y->o, 0xff, sizeof y->o);
             if (kernel.functions->run(&kernel, &args, NULL, 1, NULL, 0, &err) != 0)
                 fail_msg("%s", err.text);
             compare(x, y);
             assert_int_equal(seen.shared, 0);
             assert_int_equal(stub->set_shared, -1);
+            assert_int_equal(stub->early, 0); /* OpenCL's kernels do not await what runs before them */
             kernel.functions->keep(&kernel, lent.cache);
             kernel_free(&kernel);
         }

@@ -30,10 +30,10 @@ static void assert_launch(const struct gen_launch *a, const struct gen_launch *b
 {
     if (a->group[0] != b->group[0] || a->group[1] != b->group[1] || a->rows != b->rows || a->columns != b->columns ||
         a->local_bytes != b->local_bytes || a->split != b->split || a->begin != b->begin ||
-        a->one_tile != b->one_tile || a->maps != b->maps)
-        fail_msg("%s: group %d x %d, tile %d x %d, %lld bytes, split %d, begin %d, one_tile %d, maps %d", name,
+        a->one_tile != b->one_tile || a->maps != b->maps || a->early != b->early)
+        fail_msg("%s: group %d x %d, tile %d x %d, %lld bytes, split %d, begin %d, one_tile %d, maps %d, early %d", name,
                  a->group[0], a->group[1], a->rows, a->columns, (long long)a->local_bytes, a->split, a->begin,
-                 a->one_tile, a->maps);
+                 a->one_tile, a->maps, a->early);
     for (int i = 0; i < 3 && b->groups[0][0]; i++)
         assert_string_equal(a->groups[i], b->groups[i]);
 }
@@ -45,34 +45,34 @@ static void test_known(void **state)
         const char *name;
         struct gen_launch launch;
     } all[] = {
-        {"attn_f32_d64_on_portable_q64k64_r4x2u4", {{8, 16}, 64, 64, 34816, 0, ROWS_ANYWHERE, true, false,
+        {"attn_f32_d64_on_portable_q64k64_r4x2u4", {{8, 16}, 64, 64, 34816, 0, ROWS_ANYWHERE, true, false, false,
           {"ceil(q_len / tile[0])", "heads", "batch"}}},
-        {"attn_bf16_d128_causal_on_sm80_q128k32_r32_lazy", {{128, 1}, 128, 32, 65536, 0, ROWS_WHOLE, true, false,
+        {"attn_bf16_d128_causal_on_sm80_q128k32_r32_lazy", {{128, 1}, 128, 32, 65536, 0, ROWS_WHOLE, true, false, false,
           {"ceil(q_len / tile[0]) * heads * batch", "1", "1"}}},
         {"attn_bf16_d128_on_sm80_q128k64_r16_st1_copyplain_unswizzled_sharedq",
-         {{256, 1}, 128, 64, 65536, 0, ROWS_ANYWHERE, true, false, {""}}},
+         {{256, 1}, 128, 64, 65536, 0, ROWS_ANYWHERE, true, false, false, {""}}},
         {"attn_bf16_d128_causal_on_sm90_q128k128_pingpong_lazy",
-         {{384, 1}, 128, 128, 229792, 0, ROWS_MAPPED, false, true,
+         {{384, 1}, 128, 128, 229792, 0, ROWS_MAPPED, false, true, true,
           {"min(units, ceil(q_len / tile[0]) * heads * batch)", "1", "1"}}},
-        {"attn_bf16_d128_on_sm90_q64k64_s2048_st4", {{256, 1}, 64, 64, 180608, 2048, ROWS_MAPPED, false, true,
+        {"attn_bf16_d128_on_sm90_q64k64_s2048_st4", {{256, 1}, 64, 64, 180608, 2048, ROWS_MAPPED, false, true, true,
           {"min(units, splits * slices * kv_heads * batch)", "1", "1"}}},
         {"attn_f16_d128_causal_window_on_sm90_q128k128_loopspecialised",
-         {{384, 1}, 128, 128, 197136, 0, ROWS_MAPPED, true, true,
+         {{384, 1}, 128, 128, 197136, 0, ROWS_MAPPED, true, true, true,
           {"ceil(q_len / tile[0]) * heads * batch", "1", "1"}}},
         {"attn_bf16_d128_causal_on_sm90_q128k128_loopjoint",
-         {{256, 1}, 128, 128, 163864, 0, ROWS_MAPPED, true, true,
+         {{256, 1}, 128, 128, 163864, 0, ROWS_MAPPED, true, true, false,
           {"ceil(q_len / tile[0]) * heads * batch", "1", "1"}}},
         {"attn_bf16_d128_causal_on_sm90_q128k128_copyasync_loopjoint",
-         {{256, 1}, 128, 128, 163840, 0, ROWS_WHOLE, true, true, {""}}},
+         {{256, 1}, 128, 128, 163840, 0, ROWS_WHOLE, true, true, false, {""}}},
         {"attn_bf16_d128_on_sm90_q128k64_st1_copyplain_loopjoint",
-         {{256, 1}, 128, 64, 65536, 0, ROWS_ANYWHERE, true, true, {""}}},
-        {"matmul_bf16_of32_transposed_on_portable", {{16, 16}, 16, 16, 0, 0, ROWS_ANYWHERE, true, false,
+         {{256, 1}, 128, 64, 65536, 0, ROWS_ANYWHERE, true, true, false, {""}}},
+        {"matmul_bf16_of32_transposed_on_portable", {{16, 16}, 16, 16, 0, 0, ROWS_ANYWHERE, true, false, false,
           {"ceil(n / tile[1])", "ceil(m / tile[0])", "heads * batch"}}},
         {"matmul_bf16_of32_transposed_on_portable_q128k64_r8x2_w4",
-         {{8, 16}, 128, 64, 12544, 0, ROWS_ANYWHERE, true, false, {""}}},
-        {"softmax_f32_obf16_causal_on_portable", {{64, 1}, 64, 0, 0, 0, ROWS_ANYWHERE, true, false,
+         {{8, 16}, 128, 64, 12544, 0, ROWS_ANYWHERE, true, false, false, {""}}},
+        {"softmax_f32_obf16_causal_on_portable", {{64, 1}, 64, 0, 0, 0, ROWS_ANYWHERE, true, false, false,
           {"ceil(rows / tile[0])", "heads", "batch"}}},
-        {"softmax_f32_obf16_causal_on_portable_l32_w4", {{32, 1}, 1, 0, 128, 0, ROWS_ANYWHERE, true, false, {""}}},
+        {"softmax_f32_obf16_causal_on_portable_l32_w4", {{32, 1}, 1, 0, 128, 0, ROWS_ANYWHERE, true, false, false, {""}}},
         {"attn_f32_d64_causal_on_c_q64k64_r4x2u1", {.rows = 0}},
     };
     struct gen *g = open_gen();
@@ -133,7 +133,7 @@ static void test_text_says_the_same(void **state)
     gen_close(g);
 }
 
-enum { FACTS = 12 };
+enum { FACTS = 13 };
 static const struct env_entry facts[FACTS] = {
     {.name = "LAUNCH_GROUP_0", .value = {NULL, 128}}, {.name = "LAUNCH_GROUP_1", .value = {NULL, 2}},
     {.name = "LAUNCH_ROWS", .value = {NULL, 64}},     {.name = "LAUNCH_COLUMNS", .value = {NULL, 32}},
@@ -141,6 +141,7 @@ static const struct env_entry facts[FACTS] = {
     {.name = "LAUNCH_BEGIN", .value = {"whole", 0}},  {.name = "LAUNCH_ONE_TILE", .value = {NULL, 0}},
     {.name = "LAUNCH_MAPS", .value = {NULL, 1}},      {.name = "LAUNCH_GROUPS_0", .value = {"rows", 0}},
     {.name = "LAUNCH_GROUPS_1", .value = {"heads", 0}}, {.name = "LAUNCH_GROUPS_2", .value = {"batch", 0}},
+    {.name = "LAUNCH_EARLY", .value = {NULL, 1}},
 };
 
 /* All of them, but that of index `other` is that value, or is not there. */
@@ -155,7 +156,7 @@ static int read_with(int other, const struct value *value, struct gen_launch *ou
 
 static void test_what_is_missing_is_refused(void **state)
 {
-    static const struct gen_launch expected = {{128, 2}, 64, 32, 4096, 512, ROWS_WHOLE, false, true,
+    static const struct gen_launch expected = {{128, 2}, 64, 32, 4096, 512, ROWS_WHOLE, false, true, true,
                                                {"rows", "heads", "batch"}};
     static const struct {
         int fact;

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE /* strdup */
 #include "stub.h"
 
+#include "runtime/cuda/driver.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,6 +206,17 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
     if (s.launched)
         s.launched(s.user, &l);
     return 0;
+}
+
+/* Kernels of another language, which do not await what was launched before them, must not be launched so. */
+int cuLaunchKernelEx(const CUlaunchConfig *c, void *function, void **parameters, void **extra)
+{
+    if (c->numAttrs != 1 || c->attrs->id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION ||
+        !c->attrs->value.programmaticStreamSerializationAllowed)
+        forbid("cuLaunchKernelEx with other attributes");
+    s.early++;
+    return cuLaunchKernel(function, c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX, c->blockDimY, c->blockDimZ,
+                          c->sharedMemBytes, c->hStream, parameters, extra);
 }
 
 int cuMemAlloc_v2(uint64_t *out, size_t size)

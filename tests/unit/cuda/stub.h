@@ -27,7 +27,7 @@ struct stub {
     /* ---- what it has seen ---- */
     int contexts, modules, streams, events, programs; /* held now */
     int arrays;                                       /* pieces of memory held now */
-    int compiled, launches, waits, allocations;       /* so far */
+    int compiled, launches, early, waits, allocations; /* so far; early: of those launches, with leave to begin before others end */
     char wrong[160];                                  /* a call that CUDA's rules forbid; "": none */
     int set_shared;                                   /* of the function that was asked about last */
 };
