@@ -200,11 +200,18 @@ class Sdpa(unittest.TestCase):
         torch.testing.assert_close(attngen.sdpa(strange, strange, strange), own(strange, strange, strange))
         x = np.random.rand(1, 1, 4, 8)
         np.testing.assert_allclose(attngen.sdpa(x, x, x), own(*(3 * [torch.from_numpy(x)])).numpy())
+
+        class Other:
+            """An array of a library that only speaks DLPack."""
+            __dlpack__ = lambda self, **options: q.__dlpack__()
+            __dlpack_device__ = lambda self: q.__dlpack_device__()
+
+        np.testing.assert_allclose(attngen.sdpa(Other(), Other(), Other()), own(q, q, q).numpy())
         attngen.configure(fallback="")
         with self.assertRaisesRegex(attngen.Unsupported, "q has type float64"):
             attngen.sdpa(q, q, q)
         counted = attngen.fallbacks - before
-        self.assertEqual(sum(counted.values()), 4)
+        self.assertEqual(sum(counted.values()), 5)
         self.assertEqual(len(counted), 2)
 
     def test_refusals(self):
