@@ -28,14 +28,15 @@ struct gen {
     struct driver_slot (*driver)[DRIVER_COUNT];  /* of each operation */
 };
 
+enum { MICRO_FILES = 3 };
 static const struct {
-    const char *driver[DRIVER_COUNT], *micros[2]; /* later ones may use macros of the first */
+    const char *driver[DRIVER_COUNT], *micros[MICRO_FILES]; /* later ones may use macros of the first */
 } operation_files[OP_COUNT] = {
     [OP_ATTN] = {{[DRIVER_C] = "c/attn.c.t",
                   [DRIVER_PORTABLE] = "opencl/attn.cl.t",
                   [DRIVER_SM90] = "opencl/sm90.cl.t",
                   [DRIVER_SM80] = "opencl/sm80.cl.t"},
-                 {"c/attn.micro", "c/woven.micro"}},
+                 {"c/attn.micro", "c/woven.micro", "c/few_tiles.micro"}},
     [OP_MATMUL] = {{[DRIVER_PORTABLE] = "opencl/matmul.cl.t"}, {NULL}}, /* the rest is not written */
     [OP_SOFTMAX] = {{[DRIVER_PORTABLE] = "opencl/softmax.cl.t"}, {NULL}}};
 
@@ -89,7 +90,7 @@ static int open_operation(struct gen *g, enum operation op, struct gen_error *er
 {
     const char *text, *file;
     size_t size;
-    for (int i = 0; i < 2 && (file = operation_files[op].micros[i]); i++) {
+    for (int i = 0; i < MICRO_FILES && (file = operation_files[op].micros[i]); i++) {
         if (!embedded_load(NULL, file, &text, &size))
             return fail_at(err, (struct place){file, 0},
                            "these micro-kernels are not built in; expected some that are");

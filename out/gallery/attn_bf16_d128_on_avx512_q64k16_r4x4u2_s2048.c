@@ -191,7 +191,7 @@ int attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048(const struct attn_args *args);
 #define begin begin_2736bdae
 #define limits limits_2736bdae
 #define keys keys_2736bdae
-#define tile tile_2736bdae
+#define one_tile one_tile_2736bdae
 #define row_at row_at_2736bdae
 #define whole_tiles whole_tiles_2736bdae
 #define walk walk_2736bdae
@@ -550,20 +550,12 @@ KERNEL void softmax_rows(float *s, float *r)
         top = v_maxm(top, at);
         at += 16;
     }
-    x = v_swap4(top);
-    top = v_max(top, x);
-    x = v_swap8(top);
-    top = v_max(top, x);
-    old = v_load(r);
-    top = v_max(old, top);
-    v_store(r, top);
-    lowest = v_const(-3.40282347e+38f);
-    base = v_max(lowest, top);
-    v_store(r + 48, base);
-    old = v_sub(old, base);
-    frac = v_fraction(old); poly = v_const(0.00186713063f); poly = v_hornerf(poly, frac, 0.00901702885f);
-    poly = v_hornerf(poly, frac, 0.0557999164f); poly = v_hornerf(poly, frac, 0.240164444f);
-    poly = v_hornerf(poly, frac, 0.693151295f); poly = v_hornerf(poly, frac, 1.0f); old = v_scale(poly, old);
+    x = v_swap4(top); top = v_max(top, x); x = v_swap8(top); top = v_max(top, x); old = v_load(r);
+    top = v_max(old, top); v_store(r, top); lowest = v_const(-3.40282347e+38f); base = v_max(lowest, top);
+    v_store(r + 48, base); old = v_sub(old, base); frac = v_fraction(old); poly = v_const(0.00186713063f);
+    poly = v_hornerf(poly, frac, 0.00901702885f); poly = v_hornerf(poly, frac, 0.0557999164f);
+    poly = v_hornerf(poly, frac, 0.240164444f); poly = v_hornerf(poly, frac, 0.693151295f);
+    poly = v_hornerf(poly, frac, 1.0f); old = v_scale(poly, old);
     v_store(s + 80, old);
     u = s;
     z = v_zero();
@@ -577,12 +569,7 @@ KERNEL void softmax_rows(float *s, float *r)
         v_store(u, e);
         u += 16;
     }
-    x = v_swap4(z);
-    z = v_add(z, x);
-    x = v_swap8(z);
-    z = v_add(z, x);
-    l = v_load(r + 16);
-    l = v_horner(l, old, z);
+    x = v_swap4(z); z = v_add(z, x); x = v_swap8(z); z = v_add(z, x); l = v_load(r + 16); l = v_horner(l, old, z);
     v_store(r + 16, l);
 }
 
@@ -1040,7 +1027,7 @@ static void limits(const struct rows *x, int64_t t, int64_t j, int64_t n, int32_
 struct keys { const uint16_t *k, *v, *next_k, *next_v; int64_t j, n, ldk, ldv; };
 
 /* 4 rows from row t on meet a tile; o is their block of results. Behind the tile's keys there are zeros. */
-static void tile(const struct rows *x, const struct space *w, int64_t t, const struct keys *y, float *o)
+static void one_tile(const struct rows *x, const struct space *w, int64_t t, const struct keys *y, float *o)
 {
     int64_t j = y->j, n = y->n;
     float *q = w->q + t / 4 * 720, *s = q + 528;
@@ -1106,7 +1093,7 @@ static void walk(const struct rows *x, const struct space *w, int64_t split, flo
         y.k = keys_at(a, x->s, k, a->k_stride, j, y.n, 16, 128, 128, &y.ldk, (uint16_t *)w->k);
         y.v = keys_at(a, x->s, v, a->v_stride, j, y.n, 16, 128, 128, &y.ldv, (uint16_t *)w->v);
         for (int64_t t = 0; t < x->count; t += 4)
-            tile(x, w, t, &y, o + t / 4 * 576);
+            one_tile(x, w, t, &y, o + t / 4 * 576);
         j += 16;
     }
 }
@@ -1275,7 +1262,7 @@ int attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048(const struct attn_args *a)
 #undef begin
 #undef limits
 #undef keys
-#undef tile
+#undef one_tile
 #undef row_at
 #undef whole_tiles
 #undef walk

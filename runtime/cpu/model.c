@@ -277,6 +277,17 @@ static double key_cycles(const struct shape *s, double columns, double full)
            s->mr / s->lanes * (s->costs->exponential + sum + s->modify / 2) + s->costs->few_key;
 }
 
+/* Where tiles are multiplied: what makes bf16 of a key and its value, once for all rows, and the rest, for MR rows. */
+static double opened_cycles(const struct shape *s)
+{
+    return 0.14 * (s->d + s->dv);
+}
+
+static double tiled_cycles(const struct shape *s)
+{
+    return 0.07 * (s->d + s->dv);
+}
+
 /* What else a tile costs, for MR rows. What is not a tile that all rows see whole is done by C that libtcc makes: features, and
  * where rows do not see all, which keys each lane sees. A bias or mask of several rows is brought into order number by number. */
 static double tile_overhead(const struct variant *v, const struct shape *s, double columns, bool slow, bool edge)
@@ -306,7 +317,9 @@ static double split_cycles(const struct variant *v, const struct shape *s, const
         (tiles - edges) * tile_overhead(v, s, columns, slow, false) + edges * tile_overhead(v, s, columns, slow, true);
     const double bytes = chunks * keys * (s->d + s->dv) * s->element;
     const double copy = !copies ? 0 : s->wide ? chunks * keys * 36 : bytes;
-    const double compute = blocks * (keys * key_cycles(s, columns, full) + tile) + copy;
+    const bool tiled = f[F_ISA] == ISA_AMX;
+    const double key = tiled ? tiled_cycles(s) : key_cycles(s, columns, full);
+    const double compute = blocks * (keys * key + tile) + (tiled ? chunks * keys * opened_cycles(s) : 0) + copy;
     /* A tile is fetched while the one before it is computed: keys, and values, of more than a page are late. So are, by a little,
      * rows that are read in pieces. Neither was seen on an Intel. */
     const double page = s->bk * (s->d + s->dv) * s->element / 8192;

@@ -70,22 +70,28 @@
 % let K_SCALES = PROBS + W
 % let V_SCALES = K_SCALES + R*BK + W
 % let PASSAGE = SCALED ? round_up(V_SCALES + R*BK + W, W) : PROBS + W
-% let BUFFER = THROUGH ? PASSAGE + 5*W : SCALED ? V_SCALES + R*BK + W : PROBS + W
+%# And, where tiles are multiplied, a tile of probabilities.
+% let P_TILE = round_up(THROUGH ? PASSAGE + 5*W : SCALED ? V_SCALES + R*BK + W : PROBS + W, W)
+% let BUFFER = TILES ? P_TILE + 256 : THROUGH ? PASSAGE + 5*W : SCALED ? V_SCALES + R*BK + W : PROBS + W
 % let RESULTS = R*LDO + STATE
-% let TILED = IN_PLACE and not MODIFY and PANELS*(R/VR) <= 8
+% let TILED = IN_PLACE and not MODIFY and (TILES or PANELS*(R/VR) <= 8)
 %# Whether scores are made of the integers that keys are stored as, and queries in bf16 made integers of 16 bits: where products of these
 %# cost less than widening. For blocks that is where a vector is less than one. A sum has 32 bits. FACTORS and what is behind them: few_tiles.t.
 % let LDW = LDQ/2
-% let INTEGERS = FEW and TILED and TQ == "bf16" and has_op("products") and (TKV == "int8" or BLOCKS and W == 8) and HD % (2*W) == 0 and HD <= 512
+% let INTEGERS = FEW and TILED and not TILES and TQ == "bf16" and has_op("products") and (TKV == "int8" or BLOCKS and W == 8) and HD % (2*W) == 0 and HD <= 512
 % let ADDS = has_op("dotwords")
 % let INTS = SCORES + 2*BUFFER
 % let FACTORS = INTS + R*LDW
-% let QUERIES = FEW ? INTEGERS ? FACTORS + 2*W : INTS : SCORES
+%# Where tiles are multiplied, the queries stand there as tiles.
+% let Q_TILES = INTS
+% let STEPS = ceil_div(HD, 32)
+% let QUERIES = FEW ? INTEGERS ? FACTORS + 2*W : TILES ? Q_TILES + STEPS*256 : INTS : SCORES
 % let FEW_PART = round_up(BQ/R*QUERIES*4, 64)
 % let FEW_RESULT = BQ/R*RESULTS*4
 % let FEW_O = FEW_PART + FEW_RESULT
 % let FEW_K = round_up(FEW_O + FEW_RESULT, 64)
-% let FEW_V = FEW_K + round_up(BK*KEY*(NARROW ? 1 : SIZE), 64)
+%# Where tiles are multiplied, keys of a tile in bf16 lie there, or 64 columns of its values and behind these four tiles of outputs.
+% let FEW_V = FEW_K + round_up(TILES ? max(BK*HD*2, BK*128 + 4096) : BK*KEY*(NARROW ? 1 : SIZE), 64)
 % let FEW_STAGE = FEW_V + round_up(BK*VALUE*(NARROW ? 1 : SIZE), 64)
 %# Invariant kernels pack a panel of keys, or some values, at a time, and have scores of all blocks of queries. Values that are floats
 %# when they are read stay where they are.
@@ -136,12 +142,20 @@
 % assert MR <= W, "micro.rows must be at most the vector's width"
 % assert MR*NV <= 64, "micro.rows times micro.vecs must be at most 64"
 % micro pack_q
+% assert not TILES or FEW, "isa amx has no kernel that splits keys and is invariant"
 % if FEW
 % assert W % MR == 0, "micro.rows must divide the vector's width where keys are split"
 % assert BK % KB == 0 and BK % U == 0, "tile.k must be a multiple of the keys that a vector of scores holds, and of unroll, where keys are split"
 % assert not PAIRS or BK % (2*KB) == 0, "tile.k must be a multiple of the keys that two vectors of scores hold, where pairs of keys are multiplied"
 % assert not PAIRS or NV % 2 == 0 or PANELS == 1, "micro.vecs must be even where keys are split and pairs of them are multiplied"
 % assert SPLIT % BK == 0, "split must be a multiple of tile.k"
+% if TILES
+% assert TQ == "bf16" and TKV == "fp8", "isa amx splits keys of fp8 alone, under queries in bf16"
+% assert not MODIFY and not PAGED, "isa amx splits keys only where scores are not modified and keys are not in pages"
+% assert IN_PLACE and HD % 64 == 0 and HDV % 64 == 0, "where isa amx splits keys, head_dim must be a multiple of 64 and of unroll"
+% assert R == 4 and BK == 32, "where isa amx splits keys, micro.rows must be 4, and tile.k 32"
+% assert not TABLE, "table belongs to isa amx without split"
+% end
 % assert not BLOCKS or NR % VALUES == 0, "micro.vecs times the vector's width must be a multiple of 32 where keys are split and numbers are in blocks of 32"
 % micro score_rows with MR = W
 % micro softmax_rows
@@ -155,7 +169,15 @@
 % if LAST != NV
 % micro value_rows as value_rest with N = LAST
 % end
-% if TILED
+% if TILES
+% micro tiles_on
+% micro tiles_off
+% micro open_tile
+% micro score_keys
+% micro softmax_keys
+% micro pair_tile
+% micro add_pairs
+% elif TILED
 % micro tile_scores
 % if INTEGERS
 % micro pack_integers

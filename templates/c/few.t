@@ -81,6 +81,22 @@ static void integers_of(const ${CQ} *q, float *to)
 }
 
 % end
+% if TILES
+/* The same queries as tiles, the right side of products: ${HD/32} of them, one behind another, each of 16 rows of 16 pairs, of which the first ${R}
+ * are of the ${R} queries. Pairs are of columns as open_tile leaves those of keys. */
+static void tiles_of(const ${CQ} *q, float *to)
+{
+    memset(to, 0, ${HD/32*1024});
+    for (int64_t t = 0; t < ${HD/32}; t++)
+        for (int64_t p = 0; p < 16; p++)
+            for (int64_t r = 0; r < ${R}; r++)
+                {
+                const ${CQ} *x = q + r * ${HD} + t / 2 * 64 + t % 2 * 8 + p / 4 * 16 + p % 4 * 2;
+                to[(t * 16 + p) * 16 + r] = real_of(x[0] | (uint32_t)x[1] << 16);
+            }
+}
+
+% end
 /* Packs the queries of the rows, ${R} to a block, with the scale of their scores behind each block. */
 static void pack(const struct rows *x, const struct space *w)
 {
@@ -96,6 +112,8 @@ static void pack(const struct rows *x, const struct space *w)
         to[${R*LDQ}] = a->scale${TIMES_SCALE_UNIT};${SOFTCAP ? "" : WHY_UNIT}
 % if INTEGERS
         integers_of((const ${CQ} *)w->stage, to);
+% elif TILES
+        tiles_of((const ${CQ} *)w->stage, to + ${Q_TILES});
 % end
     }
 }
@@ -172,6 +190,10 @@ static struct rows rows_from(const struct attn_args *a, const struct sequence *s
     return x;
 }
 
+% if TILES
+% include "c/prepare.t"
+
+% end
 /* The work is batch * kv_heads units of all queries that share a KV head, in chunks of ${BQ} rows. Where parts share memory, the keys of a
  * chunk are shared out among them by splits. */
 int ${NAME}(const struct attn_args *a)
@@ -182,6 +204,9 @@ int ${NAME}(const struct attn_args *a)
     int64_t units = a->batch * a->kv_heads;
     int64_t pieces = a->shared ? chunks * (a->phase ? 1 : splits) : 1; /* that a unit is shared out in */
     struct space w = carve((float *)a->workspace);
+% if TILES
+    tiles_on();
+% end
     for (int64_t t = units * pieces * a->part / a->parts; t < units * pieces * (a->part + 1) / a->parts; t++) {
         int64_t unit = t / pieces, piece = t % pieces, chunk = a->shared && !a->phase ? piece / splits : piece;
         struct sequence s = sequence_of(a, unit / a->kv_heads);
@@ -195,5 +220,8 @@ int ${NAME}(const struct attn_args *a)
                 total(&x, &w, shared);
         } while (!a->shared && ++chunk < chunks);
     }
+% if TILES
+    tiles_off();
+% end
     return 0;
 }

@@ -40,7 +40,7 @@ static void scales_of(const struct rows *x, int64_t j, int64_t n, float *s)
 % end
 
 /* ${R} rows from row t on meet a tile; o is their block of results. Behind the tile's keys there are zeros. */
-static void tile(const struct rows *x, const struct space *w, int64_t t, const struct keys *y, float *o)
+static void one_tile(const struct rows *x, const struct space *w, int64_t t, const struct keys *y, float *o)
 {
     int64_t j = y->j, n = y->n;
     float *q = w->q + t / ${R} * ${QUERIES}, *s = q + ${SCORES};
@@ -99,8 +99,30 @@ static void whole_tiles(const struct rows *x, const struct space *w, const ${CKV
 % if INTEGERS
     int exact = 1; /* enough, so far */
 % end
+% if TILES
+    float *keys = w->k, *values = w->k, *apart = values + ${BK*32}; /* never both */
+% end
     for (int64_t n = 0; n <= count; n++) {
         float *q = w->q, *to = s, *from = before;
+% if TILES
+        if (n < count) {
+            open_tile(k, keys, ldk);
+            for (float *to_o = o; to_o < end; to_o += ${RESULTS}, q += ${QUERIES}, to += ${QUERIES}) {
+                scales_of(x, j + n * ${BK}, ${BK}, to);
+                score_keys(q + ${Q_TILES}, keys, to);
+                softmax_keys(q + ${R*LDQ}, to, to_o + ${R*LDO}, k + ${BK + BK/2} * ldk, ldk);
+            }
+        }
+        if (n > 0) {
+            for (int64_t c = 0; c < ${HDV}; c += 64) {
+                float *of = from;
+                pair_tile(v + c, values, ldv);
+                for (float *to_o = o; to_o < end; to_o += ${RESULTS}, of += ${QUERIES})
+                    add_pairs(of, values, to_o + c, apart, v + ${BK + BK/2} * ldv + c, ldv);
+            }
+            v += ${BK} * ldv;
+        }
+% else
         if (n < count)
 % if SCALED or INTEGERS
             for (float *to_o = o; to_o < end; to_o += ${RESULTS}, q += ${QUERIES}, to += ${QUERIES}) {
@@ -129,6 +151,7 @@ static void whole_tiles(const struct rows *x, const struct space *w, const ${CKV
                 tile_values(from, v, to_o, ldv);
             v += ${BK} * ldv;
         }
+% end
         k += ${BK} * ldk, to = s, s = before, before = to;
     }
 }
@@ -163,7 +186,7 @@ static void walk(const struct rows *x, const struct space *w, int64_t split, flo
         y.k = keys_at(a, x->s, k, a->k_stride, j, y.n, ${BK}, ${HD/VALUES*BYTES}, ${KEY}, &y.ldk, (${CKV} *)w->k);
         y.v = keys_at(a, x->s, v, a->v_stride, j, y.n, ${BK}, ${HDV/VALUES*BYTES}, ${VALUE}, &y.ldv, (${CKV} *)w->v);
         for (int64_t t = 0; t < x->count; t += ${R})
-            tile(x, w, t, &y, o + t / ${R} * ${RESULTS});
+            one_tile(x, w, t, &y, o + t / ${R} * ${RESULTS});
         j += ${BK};
     }
 }

@@ -19,6 +19,10 @@
  * Vector registers of ${W*32} bits: ${vectors(FEW ? "score_rows" : WORDS ? "score_words" : "score_tile")} in the scores, ${LAST == NV or PANELS > 1 ? vectors(FEW ? "value_rows" : DIRECT ? "add_values" : "value_tile") : vectors(FEW ? "value_rest" : DIRECT ? "add_rest" : "value_last")} in the values, ${vectors(FEW ? "softmax_rows" : "softmax")} in the softmax step, of ${REGISTERS}.
 % end
  * Workspace: ${FEW_ALL} bytes.
+% if TILES
+ *
+ * The system lets a process use tiles only if it has asked: call ${NAME}_prepare once before the first ${NAME}.
+% end
 % else
  * A tile of ${BQ} queries by ${BK} keys takes ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*SIZE/VALUES} bytes of K and V: ${2*BQ*(HD + HDV)*VALUES/((HD + HDV)*SIZE)} flops a byte.
 % if REGISTERS
@@ -59,7 +63,7 @@ extern "C" {
 /* The bytes of one part's workspace, or of memory to share if part is -1. It reads batch, heads, lengths, part${SPLIT ? "" : " and shared"} alone. */
 int64_t ${NAME}_workspace(const struct attn_args *args);
 int ${NAME}(const struct attn_args *args);
-% if WOVEN and not JIT
+% if TILES and not JIT
 /* Asks the system for tiles, for all threads of this process: 0, or the reason why there are none, which is a constant. */
 const char *${NAME}_prepare(void);
 % end

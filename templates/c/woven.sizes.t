@@ -89,7 +89,6 @@
 % assert (TQ == TKV or NARROW) and (TQ == "bf16" or TQ == "f16"), "isa amx multiplies pairs of bf16; dtype must be bf16 or f16, of keys and values too, unless these are narrow"
 % assert HD % VALUES == 0 and HDV % VALUES == 0, "q8_0 and q4_0 are blocks of 32 numbers; head_dim must be a multiple of 32"
 % assert not TABLE or PARTS == 1, "table makes exponentials that are bf16; dtype must be bf16"
-% assert not SPLIT, "isa amx has no split; split must be left out"
 % assert MR == 32 and NV == 4, "isa amx works on 32 rows by 64 keys; micro.rows must be 32, and micro.vecs 4"
 % assert BQ % MR == 0, "tile.q must be a multiple of micro.rows"
 % assert BK % KEYS == 0, "tile.k must be a multiple of micro.vecs times the vector's width"

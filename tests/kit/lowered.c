@@ -70,7 +70,7 @@ static bool is_here(const struct lowering *l)
 static void put_entries(struct buf *out, const struct unrolled *u, int n)
 {
     for (int i = 0; i < n; i++) {
-        buf_printf(out, "void entry%d(const int64_t *a)\n{\n    %s(", i, u[i].name);
+        buf_printf(out, "void entry%d(const int64_t *a)\n{\n    (void)a;\n    %s(", i, u[i].name);
         for (int p = 0; p < u[i].micro->parameters; p++)
             buf_printf(out, u[i].micro->parameter[p].type ? "%s(void *)(intptr_t)a[%d]" : "%sa[%d]", p ? ", " : "", p);
         buf_puts(out, ");\n}\n");

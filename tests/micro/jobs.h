@@ -12,7 +12,7 @@ struct model {
     const char *name;
     void (*make)(struct job *j);
 };
-extern const struct model few_models[]; /* models_few.c; NULL ends them */
+extern const struct model few_models[], tile_models[]; /* models_few.c, models_tiles.c; NULL ends them */
 
 /* Argument p: an integer, or count random elements; out of memory ends the test. */
 void integer(struct job *j, int p, int64_t value);

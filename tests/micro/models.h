@@ -12,7 +12,7 @@
 /* The numbers that attn.sizes.t computes, by the names that it gives them. */
 #define MODEL_SIZES(X)                                                                                                 \
     X(W)                                                                                                               \
-    X(SCALED) X(K_SCALES) X(V_SCALES) X(BUFFER) X(SHRUNK) X(THROUGH) X(PASSAGE)                                        \
+    X(SCALED) X(K_SCALES) X(V_SCALES) X(BUFFER) X(SHRUNK) X(THROUGH) X(PASSAGE) X(P_TILE) X(STEPS)                    \
     X(PAIRS) X(PER) X(HD) X(HDV) X(MR) X(NV) X(U) X(BK) X(NR) X(SQ) X(LDQ) X(CV) X(LDO) X(PANELS) X(LAST) X(LDP)       \
         X(MAX) X(SUM) X(FIX) X(BASE) X(STATE) X(WINDOW) X(SINK) X(NATURAL) X(SPLIT) X(R) X(KB) X(VR) X(DQ)         \
         X(PARTED) X(PARTED_V) X(PROBS) X(FEW) X(SOME) X(SOME_K) X(WORDS) X(KT)

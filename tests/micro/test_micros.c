@@ -48,6 +48,7 @@ static const struct shape narrow_shapes[] = {
     {37, 53, 3, 2, 1, 1, false, false}, {64, 96, 4, 2, 2, 1, false, false},
     {64, 96, 4, 4, 2, 1, false, true},  {20, 72, 4, 2, 2, 1, true, true},  {64, 32, 4, 8, 2, 1, true, true},
     {64, 32, 4, 2, 2, 1, false, INVARIANT},
+    {64, 192, 4, 2, 2, 1, false, true}, {128, 64, 4, 2, 2, 1, false, true}, /* for tiles alone: rows of 64 bytes */
 };
 enum { NARROW_SHAPES = sizeof narrow_shapes / sizeof *narrow_shapes };
 
@@ -79,10 +80,11 @@ struct isa_test {
     enum isa isa;
 };
 
-/* Those on tiles are told by kernels alone, which test_kernels and test_woven run whole; their ops by test_tiles. */
+/* Of those on tiles the ones for few queries. Kernels alone tell of the others, which test_kernels and test_woven run whole, and
+ * test_tiles of the ops. */
 static bool is_tested(enum isa isa)
 {
-    return isa_language(isa) == LANGUAGE_C && isa != ISA_AMX && test_wants(field_value_name(F_ISA, (int32_t)isa));
+    return isa_language(isa) == LANGUAGE_C && test_wants(field_value_name(F_ISA, (int32_t)isa));
 }
 
 /* ---- variants ---- */
@@ -116,7 +118,7 @@ static int add_variant(struct suite *s, struct bench *b, const struct variant *v
 {
     int count, at = b->variants;
     struct sizes z;
-    if (at == VARIANTS)
+    if (at == VARIANTS || (v->field[F_ISA] == ISA_AMX && !v->field[F_SPLIT]))
         return 0;
     b->variant[at] = *v;
     variant_encode(v, b->name[at]);
@@ -150,7 +152,7 @@ static int add_narrow(struct suite *s, enum isa isa, int width, struct gen_error
             enum dtype q = isas[isa].pairs || integers ? DTYPE_BF16 : (enum dtype)((i + t) % DTYPE_COUNT);
             struct variant v = variant_of(&narrow_shapes[i], isa, q, width);
             struct gen_error refused;
-            if (isas[isa].pairs && (i + t) % 2 && !integers)
+            if ((isas[isa].pairs && (i + t) % 2 && !integers) || (i > NARROW_SHAPES - 3 && isa != ISA_AMX))
                 continue;
             variant_set_dtypes(&v, (enum dtype)v.field[F_DTYPE], (enum dtype)t, variant_dtype_o(&v));
             if (!gen_check(s->gen, &v, &refused) && add_variant(s, &s->bench[isa], &v, err))
@@ -364,13 +366,13 @@ static bool is_of_others(enum isa isa, const char *name)
 static void test_enough(void **state)
 {
     const struct suite *s = ((const struct isa_test *)*state)->s;
-    const struct embedded_file *f = embedded_find("c/attn.micro");
-    assert_non_null(f);
     for (int isa = 0; isa < ISA_COUNT; isa++) {
         const struct bench *b = &s->bench[isa];
+        const struct embedded_file *f = embedded_find(isa == ISA_AMX ? "c/few_tiles.micro" : "c/attn.micro");
+        assert_non_null(f);
         if (!is_tested((enum isa)isa))
             continue;
-        if (b->variants < 4)
+        if (b->variants < (isa == ISA_AMX ? 2 : 4))
             fail_msg("only %d variants of %s are left", b->variants, field_value_name(F_ISA, isa));
         for (const char *c = f->data; (c = strstr(c, "\nmicro ")); c++) {
             int found = 0;
@@ -399,7 +401,7 @@ static int open_suite(struct suite *s)
         s->batch[isa].name = field_value_name(F_ISA, isa);
         s->batch[isa].u = s->bench[isa].u;
         s->batch[isa].count = s->bench[isa].units;
-        s->batch[isa].why_not = cpu_why_not(&cpu, (enum isa)isa);
+        s->batch[isa].why_not = isa == ISA_AMX ? "only whole kernels configure tiles" : cpu_why_not(&cpu, (enum isa)isa);
     }
     if (failed)
         printf("# %s\n", err.text);

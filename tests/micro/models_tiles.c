@@ -1,0 +1,183 @@
+/* models_tiles.c - see models.h: the micro-kernels for few queries whose scores and outputs are products of tiles. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "runtime/numerics/convert.h"
+#include "jobs.h"
+
+/* Memory of pairs of bf16. */
+static void pairs(struct job *j, int p, int64_t count)
+{
+    memory(j, p, DTYPE_F32, count);
+    fill_normal(j->arg[p].before, DTYPE_BF16, 2 * (size_t)count, random_next(&j->random));
+}
+
+static double element(const struct job *j, int p, int64_t e)
+{
+    return (double)dtype_load(DTYPE_BF16, j->arg[p].before, e);
+}
+
+static void want_pair(struct job *j, int p, int64_t i, double low, double high, double tolerance)
+{
+    j->arg[p].want[i] = (struct want){PAIR, low, tolerance, high};
+}
+
+/* The key's column at place e of a row of pairs, the value's column at pair c of 64, and the keys of a row of pairs of values. */
+static int64_t key_column(int64_t e)
+{
+    return e / 64 * 64 + e % 32 / 8 * 16 + e % 64 / 32 * 8 + e % 8;
+}
+
+static int64_t value_column(int64_t c)
+{
+    return c % 16 / 4 * 16 + c / 16 * 4 + c % 4;
+}
+
+static int64_t key_of_pair(int64_t row)
+{
+    return row / 4 * 8 + row % 4;
+}
+
+static void open_tile(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    const int64_t ld = z->HD + j->kind % 3 * 5;
+    memory(j, 0, j->kv, (z->BK - 1) * ld + z->HD);
+    memory(j, 1, DTYPE_F32, z->BK * z->HD / 2);
+    integer(j, 2, ld);
+    for (int64_t k = 0; k < z->BK; k++)
+        for (int64_t i = 0; i < z->HD / 2; i++)
+            want_pair(j, 1, k * z->HD / 2 + i, (double)number(j, 0, k * ld, key_column(2 * i)) / z->SHRUNK,
+                      (double)number(j, 0, k * ld, key_column(2 * i + 1)) / z->SHRUNK, 0);
+}
+
+static void pair_tile(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    const int64_t ld = 64 + j->kind % 3 * 5;
+    memory(j, 0, j->kv, (z->BK - 1) * ld + 64);
+    memory(j, 1, DTYPE_F32, z->BK / 2 * 64);
+    integer(j, 2, ld);
+    for (int64_t r = 0; r < z->BK / 2; r++)
+        for (int64_t c = 0; c < 64; c++)
+            want_pair(j, 1, r * 64 + c, (double)number(j, 0, key_of_pair(r) * ld, value_column(c)) / z->SHRUNK,
+                      (double)number(j, 0, (key_of_pair(r) + 4) * ld, value_column(c)) / z->SHRUNK, 0);
+}
+
+/* Of a tile of 16 rows of queries R are rows; what the others give lies behind the last key's scores. */
+static void score_keys(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    pairs(j, 0, z->STEPS * 256);
+    pairs(j, 1, z->BK * z->HD / 2);
+    memory(j, 2, DTYPE_F32, z->BK * z->R + 16 - z->R);
+    for (int64_t k = 0; k < z->BK; k++)
+        for (int64_t i = 0; i < z->R; i++) {
+            double sum = 0, size = 0;
+            for (int64_t e = 0; e < z->HD; e++) {
+                const double term = element(j, 0, (e / 2 * 16 + i) * 2 + e % 2) * element(j, 1, k * z->HD + e);
+                sum += term, size += fabs(term);
+            }
+            want(j, 2, k * z->R + i, sum, 0x1p-20 * size + TINY);
+        }
+    for (int64_t i = z->BK * z->R; i < z->BK * z->R + 16 - z->R; i++)
+        want_anything(j, 2, i);
+}
+
+/* Rows of ordinary scores, of scores far apart, and of none above minus infinity, over states that are old and fresh. */
+static void softmax_row(struct job *j, int64_t i, double scale)
+{
+    const struct sizes *z = &j->z;
+    const int kind = (int)((i + j->kind) % 4);
+    const float old = kind == 1 || kind == 2 ? -HUGE_VALF : 2 * random_normal(&j->random);
+    const double before = kind == 1 || kind == 2 ? 0 : 1 + 10 * fabs((double)random_normal(&j->random));
+    double score[64], top = (double)old;
+    for (int64_t k = 0; k < z->BK; k++) {
+        set(j, 1, k * z->R + i, kind == 2 ? -HUGE_VALF : (kind == 3 ? 60 : 3) * random_normal(&j->random));
+        score[k] = (double)((float)((double)get(j, 1, k * z->R + i) * scale) * get(j, 1, z->K_SCALES + k * z->R + i));
+        top = fmax(top, score[k]);
+        want(j, 1, k * z->R + i, score[k], fabs(score[k]) * 0x1p-22);
+    }
+    const double base = fmax(LOWEST, top), fix = exp2((double)old - base);
+    double sum = before * fix;
+    for (int64_t k = 0; k < z->BK; k++)
+        sum += exp2(score[k] - base);
+    for (int64_t r = 0; r < z->BK / 2; r++) {
+        double y[2], most = 0;
+        for (int h = 0; h < 2; h++) {
+            const int64_t k = key_of_pair(r) + 4 * h;
+            y[h] = exp2(score[k] - base) * (double)get(j, 1, z->V_SCALES + k * z->R + i);
+            most = fmax(most, fabs(y[h]));
+        }
+        want_pair(j, 1, z->P_TILE + i * 16 + r, y[0], y[1], most * (0x1.02p-8 + 1e-4 + power_error(z, 100)) + TINY);
+    }
+    for (int64_t l = i; l < z->W; l += z->R) {
+        set(j, 2, z->MAX + l, old);
+        set(j, 2, z->SUM + l, (float)before);
+        want(j, 2, z->MAX + l, top, fabs(top) * 0x1p-22);
+        want(j, 2, z->BASE + l, base, fabs(base) * 0x1p-22);
+        want(j, 2, z->SUM + l, sum, sum * 2e-4 + TINY);
+        want(j, 1, z->PROBS + l, fix, fix * (4e-5 + power_error(z, (double)old - base)) + TINY);
+    }
+}
+
+static void softmax_keys(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    memory(j, 0, DTYPE_F32, 1);
+    memory(j, 1, DTYPE_F32, z->BUFFER);
+    memory(j, 2, DTYPE_F32, z->STATE);
+    set(j, 0, 0, 0.2f);
+    for (int64_t i = 0; i < z->BK * z->R; i++) {
+        set(j, 1, z->K_SCALES + i, 0.5f + 0.1f * (float)random_below(&j->random, 9));
+        set(j, 1, z->V_SCALES + i, random_normal(&j->random));
+    }
+    memory(j, 3, j->kv, 1); /* a hint, of no effect: most of it lies outside */
+    integer(j, 4, z->HD);
+    for (int64_t i = 0; i < z->R; i++)
+        softmax_row(j, i, (double)0.2f);
+}
+
+/* O = fix * O + P V; what the tile's other rows give goes to w alone. */
+static void add_pairs(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    pairs(j, 0, z->BUFFER);
+    pairs(j, 1, z->BK / 2 * 64);
+    memory(j, 2, DTYPE_F32, (z->R - 1) * z->LDO + 64);
+    memory(j, 3, DTYPE_F32, 4 * 256);
+    memory(j, 4, j->kv, 1); /* a hint */
+    integer(j, 5, 64);
+    for (int64_t i = 0; i < 4 * 256; i++)
+        want_anything(j, 3, i);
+    for (int64_t i = 0; i < z->R; i++)
+        set(j, 0, z->PROBS + i, random_normal(&j->random));
+    for (int64_t i = 0; i < z->R; i++)
+        for (int64_t c = 0; c < 64; c++) {
+            const int64_t at = i * z->LDO + value_column(c);
+            double sum = (double)get(j, 0, z->PROBS + i) * (double)get(j, 2, at), size = fabs(sum);
+            for (int64_t k = 0; k < z->BK; k++) {
+                const double p = element(j, 0, 2 * (z->P_TILE + i * 16) + k);
+                const double term = p * element(j, 1, (k / 2 * 64 + c) * 2 + k % 2);
+                sum += term, size += fabs(term);
+            }
+            want(j, 2, at, sum, 0x1p-20 * size + TINY);
+        }
+}
+
+/* Nothing that can be seen. */
+static void tiles(struct job *j)
+{
+    (void)j;
+}
+
+const struct model tile_models[] = {
+    {"tiles_on", tiles},
+    {"tiles_off", tiles},
+    {"open_tile", open_tile},
+    {"score_keys", score_keys},
+    {"softmax_keys", softmax_keys},
+    {"pair_tile", pair_tile},
+    {"add_pairs", add_pairs},
+    {NULL, NULL},
+};
