@@ -565,6 +565,12 @@ class Surroundings(unittest.TestCase):
         code = "import attngen, sys; print(sorted({'numpy', 'torch'} & set(sys.modules)))"
         self.assertEqual(subprocess.check_output([sys.executable, "-c", code]).decode().strip(), "[]")
 
+    def test_fallback_without_torch(self):
+        code = "import sys; sys.modules['torch'] = None; import numpy, attngen; x = numpy.zeros((2, 4))\n" \
+               "try: attngen.sdpa(x, x, x, fallback='torch')\nexcept attngen.Unsupported as why: print(why)"
+        self.assertRegex(subprocess.check_output([sys.executable, "-c", code]).decode(),
+                         "^q has type float64; .*; fallback is 'torch', but PyTorch is not installed\n$")
+
     def test_program(self):
         texts = attngen.emit({"head_dim": [16, 32], "isa": "c", "tile": {"q": 16, "k": 64}})
         self.assertEqual(len(texts), 2)

@@ -241,7 +241,11 @@ def _sdpa_exported(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: 
 
 def _fall_back(error: _c.Error, query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool,
                scale: Optional[float], enable_gqa: bool, out: Any) -> Any:
-    result = torch_adapter().torch_sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out)
+    try:
+        adapter = torch_adapter()
+    except ImportError:
+        raise type(error)(f"{error}; fallback is 'torch', but PyTorch is not installed") from None
+    result = adapter.torch_sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out)
     fallbacks[str(error)] += 1
     return result
 
