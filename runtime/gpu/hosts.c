@@ -320,15 +320,17 @@ static void gather_pages(const struct gpu_source *s, struct gpu_hosts *st)
     st->features.page_stride = u->width;
 }
 
-/* Scales that all rows share, and all pages if there are any, are one on the device, too: kernels have a shorter way for it. */
+/* Scales that all rows share, and all pages if there are any, are one on the device, too: kernels have a shorter way for it, which
+ * sequences of one page and of many pages of one row must take alike. */
 static void share_rows(struct host *t)
 {
-    if (t->stride[2] != 0 || t->count[2] <= 1 || (t->at && t->stride[0] != 0))
+    if (t->stride[2] != 0 || (t->at && t->stride[0] != 0))
         return;
-    t->count[2] = 1;
-    if (t->at && t->count[0] > 1)
-        t->count[0] = 1;
-    t->dense = false;
+    for (int side = t->at ? 0 : 2; side <= 2; side += 2)
+        if (t->count[side] > 1) {
+            t->count[side] = 1;
+            t->dense = false;
+        }
 }
 
 void gpu_hosts_pack(const struct gpu_source *s, struct gpu_hosts *hosts)

@@ -1,6 +1,7 @@
 /* test_hosts.c - what gpu/hosts.h says about arrays on their way to a device: by the strides that a kernel is told, it finds there
- * every element that takes part, for tensors that are packed or go as they are, with shared rows, lengths and pages; and rows never
- * share a scale there that do not share one here, also where there is one key alone. What it is not: a device, or a copy to one. */
+ * every element that takes part, for tensors that are packed or go as they are, with shared rows, lengths and pages; and all
+ * rows share a scale there if they share one here, and only then, also where there is one key alone or one page. What it is
+ * not: a device, or a copy to one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -137,6 +138,8 @@ static void look_at_side(const struct problem *p, const struct gpu_hosts *hosts,
     const bool any = t->count[0] > 0 && t->count[2] > 0;
     for (int i = 0; i < 3 && any && which >= 2; i++)
         assert_true(stride[i] != 0 || s->stride[i] == 0);
+    if (any && which >= 2 && s->stride[2] == 0 && (!p->paged || s->stride[0] == 0))
+        assert_true(stride[2] == 0 && (!p->paged || stride[0] == 0));
     free(copy);
 }
 
