@@ -88,7 +88,7 @@ static int cuda_launched(CUfunction f, unsigned gx, unsigned gy, unsigned gz, un
     for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++)
         more += gpu_takes(s, id);
     write_launch(said, parameters, more, s->features, s->level == GPU_SM90 ? sizeof(struct attn_cuda_maps) : 0,
-                 s->level != GPU_PORTABLE, s->split, grid, block, shared);
+                 s->level != GPU_PORTABLE, s->split, s->widened, grid, block, shared);
     return 0;
 }
 

@@ -20,6 +20,7 @@ static const char *const launched[] = {
     "attn_bf16_d64_causal_packed_paged_on_sm90_q128k64",
     "attn_bf16_d64_packed_paged_on_sm90_q64k64_s2048",
     "attn_bf16_kvint8_d64_causal_on_sm90_q128k64",
+    "attn_bf16_kvint8_d64_paged_on_sm90_q128k64_widened",
     "attn_f32_kvint8_d64_paged_on_portable_q64k64_r4x2u4",
     "attn_f32_d64_on_portable_q64k64_r4x2u4",
     "attn_f32_d64_biasf32_packed_paged_on_portable_q64k64_r4x2u4",
@@ -44,7 +45,7 @@ enum { ADDRESS_Q = 1 << 20, ADDRESS_STEP = 1 << 12, ADDRESS_ROOM = 1 << 24, ADDR
 
 static inline void fill_strides(attn_cl_int64 stride[3], int64_t heads, int64_t rows, int64_t width, int more)
 {
-    stride[2] = more ? heads * width + 8 : width, stride[1] = more ? width : rows * width;
+    stride[2] = more ? heads * width + 16 : width, stride[1] = more ? width : rows * width;
     stride[0] = (more ? rows * stride[2] : heads * rows * width) + 16 * more;
 }
 
@@ -88,7 +89,7 @@ static inline void write_range(FILE *to, unsigned sides, const size_t *global, c
 /* What a launch on CUDA gives: all parameters, of which none says how large it is. arrays: those of features; extra: with maps
  * the struct's size, else 4 for a number or 0. */
 static inline void write_launch(FILE *to, void **parameter, int arrays, int features, size_t maps, int tensor_cores, int split,
-                                const unsigned grid[3], const unsigned block[3], unsigned shared)
+                                int widened, const unsigned grid[3], const unsigned block[3], unsigned shared)
 {
     size_t size[32];
     unsigned n = 0;
@@ -104,7 +105,9 @@ static inline void write_launch(FILE *to, void **parameter, int arrays, int feat
     else if (tensor_cores)
         size[n++] = 4;
     if (split)
-        size[n++] = 8 * sizeof(int), size[n++] = 8, size[n++] = 8;
+        size[n++] = 8 * sizeof(int);
+    if (split || widened)
+        size[n++] = 8, size[n++] = 8;
     for (unsigned i = 0; i < n; i++)
         write_bytes(to, "parameter", i, parameter[i], size[i]);
     fprintf(to, "grid %u %u %u, blocks of %u %u %u, %u bytes\n", grid[0], grid[1], grid[2], block[0], block[1], block[2], shared);

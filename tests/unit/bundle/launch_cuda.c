@@ -45,8 +45,8 @@ static int launch(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, u
     for (int i = 0; i < 9; i++)
         arrays += k->takes >> i & 1;
     if (!now.silent)
-        write_launch(stdout, parameters, arrays, k->features, k->maps ? 4 * 128 + 64 : 0, k->capability, k->split, grid, block,
-                     shared);
+        write_launch(stdout, parameters, arrays, k->features, k->maps ? 4 * 128 + 64 : 0, k->capability, k->split, k->widened,
+                     grid, block, shared);
     return 0;
 }
 

@@ -12,6 +12,7 @@
     {.dtype = B_BF16, .head_dim = 64, .causal = 1, .packed = 1, .paged = 1},
     {.dtype = B_BF16, .head_dim = 64, .packed = 1, .paged = 1},
     {.dtype = B_BF16, .dtype_kv = B_INT8, .dtype_o = B_BF16, .head_dim = 64, .causal = 1},
+    {.dtype = B_BF16, .dtype_kv = B_INT8, .dtype_o = B_BF16, .head_dim = 64, .paged = 1},
     {.dtype_kv = B_INT8, .head_dim = 64, .paged = 1},
     {.head_dim = 64},
     {.head_dim = 64, .bias = B_F32, .packed = 1, .paged = 1},
