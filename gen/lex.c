@@ -178,7 +178,7 @@ void lex_next(struct lexer *l)
         t->kind = TOKEN_PUNCT;
         t->size = 1;
         for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
-            if (l->end - l->cursor >= 2 && !memcmp(l->cursor, pairs[i], 2))
+            if (l->end - l->cursor >= 2 && c == pairs[i][0] && l->cursor[1] == pairs[i][1])
                 t->size = 2;
     }
     l->cursor += t->size;
@@ -187,8 +187,9 @@ void lex_next(struct lexer *l)
 bool lex_is(const struct lexer *l, const char *text)
 {
     const struct token *t = &l->token;
-    return (t->kind == TOKEN_NAME || t->kind == TOKEN_PUNCT) && strlen(text) == (size_t)t->size &&
-           !memcmp(text, t->at, (size_t)t->size);
+    if ((t->kind != TOKEN_NAME && t->kind != TOKEN_PUNCT) || *text != *t->at) /* as most are */
+        return false;
+    return strlen(text) == (size_t)t->size && !memcmp(text, t->at, (size_t)t->size);
 }
 
 bool lex_accept(struct lexer *l, const char *text)

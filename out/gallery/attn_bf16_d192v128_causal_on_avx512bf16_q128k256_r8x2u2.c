@@ -166,7 +166,6 @@ int attn_bf16_d192v128_causal_on_avx512bf16_q128k256_r8x2u2(const struct attn_ar
 #define pow2 pow2_f2d2878c
 #define exponent1 exponent1_f2d2878c
 #define mantissa1 mantissa1_f2d2878c
-#define flush1 flush1_f2d2878c
 #define odd1 odd1_f2d2878c
 #define even1 even1_f2d2878c
 #define bf16_of_f32 bf16_of_f32_f2d2878c
@@ -305,9 +304,16 @@ static inline float mantissa1(float x)
 {
     return x > 0.0f ? real_of((bits_of(x) & 0x7fffffu) | 0x3f800000u) : x == 0.0f ? 1.0f : x;
 }
-static inline float flush1(float x) { return x < 1.17549435e-38f && x > -1.17549435e-38f ? 0.0f : x; }
-static inline float odd1(int32_t x) { return flush1(real_of((uint32_t)x & 0xffff0000u)); }
-static inline float even1(int32_t x) { return flush1(real_of((uint32_t)x << 16)); }
+static inline float odd1(int32_t x)
+{
+    union { uint32_t u; float f; } b = {(uint32_t)x & 0xffff0000u};
+    return x & 0x7f800000 ? b.f : 0.0f;
+}
+static inline float even1(int32_t x)
+{
+    union { uint32_t u; float f; } b = {(uint32_t)x << 16};
+    return x & 0x7f80 ? b.f : 0.0f;
+}
 static inline uint32_t bf16_of_f32(float x)
 {
     uint32_t u = bits_of(x);
@@ -1203,7 +1209,6 @@ int attn_bf16_d192v128_causal_on_avx512bf16_q128k256_r8x2u2(const struct attn_ar
 #undef pow2
 #undef exponent1
 #undef mantissa1
-#undef flush1
 #undef odd1
 #undef even1
 #undef bf16_of_f32

@@ -146,7 +146,6 @@ int attn_bf16_d64_causal_on_neonbf16_q64k64_r4x4u4(const struct attn_args *args)
 #define floor1 floor1_7ff05ecc
 #define whole1 whole1_7ff05ecc
 #define larger larger_7ff05ecc
-#define flush1 flush1_7ff05ecc
 #define odd1 odd1_7ff05ecc
 #define even1 even1_7ff05ecc
 #define dot1 dot1_7ff05ecc
@@ -287,9 +286,16 @@ static inline float larger(float x, float y)
 {
     return x != x ? x : y != y ? y : x > y || (x == y && bits_of(x) < bits_of(y)) ? x : y;
 }
-static inline float flush1(float x) { return x < 1.17549435e-38f && x > -1.17549435e-38f ? 0.0f : x; }
-static inline float odd1(int32_t x) { return flush1(real_of((uint32_t)x & 0xffff0000u)); }
-static inline float even1(int32_t x) { return flush1(real_of((uint32_t)x << 16)); }
+static inline float odd1(int32_t x)
+{
+    union { uint32_t u; float f; } b = {(uint32_t)x & 0xffff0000u};
+    return x & 0x7f800000 ? b.f : 0.0f;
+}
+static inline float even1(int32_t x)
+{
+    union { uint32_t u; float f; } b = {(uint32_t)x << 16};
+    return x & 0x7f80 ? b.f : 0.0f;
+}
 static inline float dot1(float d, int32_t x, int32_t y)
 {
     float pair = even1(x) * even1(y) + odd1(x) * odd1(y);
@@ -1160,7 +1166,6 @@ int attn_bf16_d64_causal_on_neonbf16_q64k64_r4x4u4(const struct attn_args *a)
 #undef floor1
 #undef whole1
 #undef larger
-#undef flush1
 #undef odd1
 #undef even1
 #undef dot1
