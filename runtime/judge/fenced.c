@@ -25,11 +25,13 @@ static void set_strides(struct fenced *t, enum fenced_layout layout, int64_t dim
         t->stride[2] = heads * t->stride[1] + 5;
         t->stride[0] = rows * t->stride[2] + 7;
         return;
-    case TRIAL_SPARSE: /* whole pages, so that every row can end where a page ends */
-        t->stride[2] = ((int64_t)1 << 31) + 4096;
-        t->stride[1] = (rows + 1) * t->stride[2];
-        t->stride[0] = heads * t->stride[1];
+    case TRIAL_SPARSE: { /* whole pages, so that every row can end where a page ends, and one between neighbouring rows */
+        const int64_t far = (int64_t)1 << 31, near = (dim / 4096 + 1) * 8192;
+        t->stride[2] = far + near;
+        t->stride[1] = far + near * (rows + 1);
+        t->stride[0] = far + near * (rows + 1) * (heads + 1);
         return;
+    }
     }
 }
 
