@@ -88,11 +88,22 @@ static double average_keys(const struct tune_target *t)
     return t->caller.field[F_WINDOW] && k > (double)target_window(t) ? (double)target_window(t) : k;
 }
 
-/* Products of pairs: AMD's and Arm's cores do as many of them as FMAs, Intel's a quarter as many: twice f32's rate, and half
- * of it. */
-static double dot_rate(const struct cpu *cpu)
+/* What is known of the cores of a maker, whose name is in that of the processor. */
+static const struct maker {
+    const char *name;
+    double dot_rate; /* of products of pairs, f32's being 1: AMD's and Arm's cores do as many as FMAs, Intel's a quarter as many */
+    double l3_rate;  /* bytes that a core reads from L3 in a cycle: one of the Xeon 9, one of Zen 3 16 */
+    bool prefetches; /* tiles of keys and values that take more than a page do not come late, as they do on Zen 3 */
+} makers[] = {
+    {"AMD", 2, 16, false}, {"AArch64", 2, 16, false}, {"Intel", 0.5, 9, true}, {"", 0.5, 16, false}, /* any other */
+};
+
+static const struct maker *maker_of(const struct cpu *cpu)
 {
-    return strstr(cpu->model, "AMD") || strstr(cpu->model, "AArch64") ? 2 : 0.5;
+    const struct maker *m = makers;
+    while (!strstr(cpu->model, m->name)) /* the last one's is in all */
+        m++;
+    return m;
 }
 
 /* Two per cycle, but AMD's family 19h (Zen 4) does those of 512 bits in halves. */
@@ -131,7 +142,7 @@ static struct shape read_shape(const struct variant *v, const struct tune_target
     s.costs = s.wide ? &of_16 : &up_to_8;
     s.fma = fma_cycles(cpu, (enum isa)f[F_ISA]);
     if (variant_in_pairs(v, (enum isa)f[F_ISA]))
-        s.products = dot_rate(cpu);
+        s.products = maker_of(cpu)->dot_rate;
     return s;
 }
 
@@ -175,18 +186,12 @@ static double step_cycles(const struct shape *s, double vecs)
 /* Bytes per cycle from memory and from L2. */
 enum { MEMORY = 6, IN_L2 = 48 };
 
-/* Bytes per cycle from L3: a core of the Xeon reads 9 where one of Zen 3 reads 16. */
-static double l3_rate(const struct cpu *cpu)
-{
-    return strstr(cpu->model, "Intel") ? 9 : 16;
-}
-
 /* For what is read again and again: L2 holds it if it takes at most half of L2; of L3, which is shared, a quarter
  * counts. */
 static double read_rate(const struct cpu *cpu, double bytes)
 {
     double l2 = cpu->l2 ? (double)cpu->l2 : 524288, l3 = (double)cpu->l3;
-    return bytes <= l2 / 2 ? IN_L2 : bytes <= l3 / 4 ? l3_rate(cpu) : MEMORY;
+    return bytes <= l2 / 2 ? IN_L2 : bytes <= l3 / 4 ? maker_of(cpu)->l3_rate : MEMORY;
 }
 
 static double cache_rate(const struct shape *s, const struct tune_target *t, const struct cpu *cpu)
@@ -234,7 +239,7 @@ static double tile_of_queries(const struct shape *s, const struct cpu *cpu, doub
                          (tile + 4 * rows * (s->d + s->dv) > 0.9 * l2 ? 4 * tiles * rows * (s->d + 2 * s->dv) : 0);
     const double block = s->costs->products * (score + value) / s->products + softmax + scores + tiles * visit + s->costs->block;
     const double row = s->costs->row + ((int)s->d % (int)s->lanes ? s->costs->copied_row : 0);
-    return blocks * block + again / (2 * l3_rate(cpu)) + row * rows + s->costs->tile;
+    return blocks * block + again / (2 * maker_of(cpu)->l3_rate) + row * rows + s->costs->tile;
 }
 
 /* For one head. */
@@ -321,9 +326,9 @@ static double split_cycles(const struct variant *v, const struct shape *s, const
     const double key = tiled ? tiled_cycles(s) : key_cycles(s, columns, full);
     const double compute = blocks * (keys * key + tile) + (tiled ? chunks * keys * opened_cycles(s) : 0) + copy;
     /* A tile is fetched while the one before it is computed: keys, and values, of more than a page are late. So are, by a little,
-     * rows that are read in pieces. Neither was seen on an Intel. */
+     * rows that are read in pieces. */
     const double page = s->bk * (s->d + s->dv) * s->element / 8192;
-    const double late = strstr(cpu->model, "Intel") ? 1 : (page > 2 ? 1.3 : page > 1 ? 1.15 : 1) * (full > 0 ? 1.04 : 1);
+    const double late = maker_of(cpu)->prefetches ? 1 : (page > 2 ? 1.3 : page > 1 ? 1.15 : 1) * (full > 0 ? 1.04 : 1);
     /* The first rows of a chunk fetch a tile, and the others read it again. */
     const double again = s->wide ? (blocks - chunks) * keys * (s->d + s->dv) * s->element / IN_L2 : 0;
     const double memory = late * bytes / cache_rate(s, t, cpu) + again;
@@ -386,7 +391,8 @@ static double tile_cycles(const struct variant *v, const struct shape *s, const 
     /* Keys and values that exceed half of L2 come from L3 for each tile of queries, and for each group where a tile of keys leaves
      * no room for the rest; three quarters of that hide. Queries and outputs of a tile of queries come again for each tile of keys
      * beside which they do not fit. */
-    const double l2 = cpu->l2 ? (double)cpu->l2 : 2097152, l3 = l3_rate(cpu), key = 2 * (o.key_parts * o.d + o.value_parts * o.dv);
+    const double l2 = cpu->l2 ? (double)cpu->l2 : 2097152, l3 = maker_of(cpu)->l3_rate;
+    const double key = 2 * (o.key_parts * o.d + o.value_parts * o.dv);
     const double tile = key * (s->bk < keys ? s->bk : keys), far = keys_seen(s) * key > l2 / 2 ? tiles : 0;
     const double times = tile > 0.8 * l2 ? groups : far;
     const double own = (s->rows < s->bq ? up(s->rows, 32) : s->bq) * (2 * o.parts * o.d + 4 * o.dv);
