@@ -89,8 +89,7 @@ static void tiles_of(const ${CQ} *q, float *to)
     memset(to, 0, ${HD/32*1024});
     for (int64_t t = 0; t < ${HD/32}; t++)
         for (int64_t p = 0; p < 16; p++)
-            for (int64_t r = 0; r < ${R}; r++)
-                {
+            for (int64_t r = 0; r < ${R}; r++) {
                 const ${CQ} *x = q + r * ${HD} + t / 2 * 64 + t % 2 * 8 + p / 4 * 16 + p % 4 * 2;
                 to[(t * 16 + p) * 16 + r] = real_of(x[0] | (uint32_t)x[1] << 16);
             }
