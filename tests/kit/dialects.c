@@ -8,6 +8,8 @@
 
 const char *const dialects_files[DIALECTS] = {"isa/x86.isa", "isa/avx2.isa", "isa/avx512.isa", "isa/avx512bf16.isa", "isa/amx.isa",
                                               "isa/neon.isa", "isa/neonbf16.isa", "isa/c.isa"};
+const char *const dialects_micro_files[DIALECTS_MICROS] = {"c/attn.micro", "c/few.micro", "c/few_tiles.micro",
+                                                           "c/woven.micro"};
 
 int dialects_open(struct dialects *out, int damaged, const char *text, size_t size, struct gen_error *err)
 {
@@ -56,15 +58,14 @@ int dialects_unroll(struct dialects *l, const char *isa, const char *text, const
 
 int dialects_micros(struct dialects *l, const char *file, const char *text, size_t size, struct gen_error *err)
 {
-    static const char *const others[] = {"c/woven.micro", "c/few_tiles.micro"};
     l->micros = (struct micro_file){0};
-    if (micro_parse(&l->micros, &l->arena, &l->names, file, 1, text, size, err))
-        return -1;
-    for (int i = 0; i < 2; i++) {
-        const struct embedded_file *f = embedded_find(others[i]);
+    for (int i = 0; i < DIALECTS_MICROS; i++) {
+        const struct embedded_file *f = embedded_find(dialects_micro_files[i]);
         if (!f)
-            return fail_at(err, (struct place){others[i], 0}, "these micro-kernels are not built in; expected some that are");
-        if (micro_parse(&l->micros, &l->arena, &l->names, f->path, 1, f->data, f->size, err))
+            return fail_at(err, (struct place){dialects_micro_files[i], 0},
+                           "these micro-kernels are not built in; expected some that are");
+        const bool given = file && !strcmp(file, f->path);
+        if (micro_parse(&l->micros, &l->arena, &l->names, f->path, 1, given ? text : f->data, given ? size : f->size, err))
             return -1;
     }
     return 0;

@@ -14,6 +14,8 @@ struct dialects {
     struct micro_file micros; /* of dialects_micros */
 };
 extern const char *const dialects_files[DIALECTS]; /* bases first */
+enum { DIALECTS_MICROS = 4 };
+extern const char *const dialects_micro_files[DIALECTS_MICROS];
 
 /* The embedded tables, but table number `damaged` (-1: none) from text[0, size). 0, or -1 and err. */
 int dialects_open(struct dialects *out, int damaged, const char *text, size_t size, struct gen_error *err);
@@ -25,7 +27,8 @@ const struct isa_table *dialects_table(const struct dialects *l, const char *isa
 int dialects_unroll(struct dialects *l, const char *isa, const char *text, const char *micro, struct env *env,
                     struct unrolled *out, struct gen_error *err);
 
-/* Reads micro-kernels: an operation's, or a damaged copy of them, and those on tiles. 0, or -1 and err. */
+/* Reads the micro-kernels of attention. If file is not NULL, the text is read in place of that one of dialects_micro_files,
+ * as a damaged copy of it. 0, or -1 and err. */
 int dialects_micros(struct dialects *l, const char *file, const char *text, size_t size, struct gen_error *err);
 /* Writes out those that a variant consists of, by the names that its template gives them; at most max. The caller frees
  * *n of them also on failure. 0, or -1 and err. */

@@ -350,8 +350,8 @@ static void test_isa(void **state)
     assert_int_equal(failed, 0);
 }
 
-/* Whether the micro-kernel at that place of attn.micro serves products that are not those of isa: those that are not of pairs,
- * those of the isa that transposes words, or those of integers, which only x86-64's vectors have. */
+/* Whether the micro-kernel at that place of attn.micro or few.micro serves products that are not those of isa: those that are not
+ * of pairs, those of the isa that transposes words, or those of integers, which only x86-64's vectors have. */
 static bool is_of_others(enum isa isa, const char *name)
 {
     if (!strncmp(name, "score_words(", 12))
@@ -362,27 +362,37 @@ static bool is_of_others(enum isa isa, const char *name)
            (!strncmp(name, "rescale(", 8) || !strncmp(name, "add_values(", 11) || !strncmp(name, "add_some(", 9));
 }
 
+static void must_have_all(const struct bench *b, enum isa isa, const char *file)
+{
+    const struct embedded_file *f = embedded_find(file);
+    assert_non_null(f);
+    for (const char *c = f->data; (c = strstr(c, "\nmicro ")); c++) {
+        int found = 0;
+        for (int i = 0; i < b->units; i++) {
+            const char *name = b->u[i].micro->name;
+            found += !strncmp(c + 7, name, strlen(name)) && c[7 + strlen(name)] == '(';
+        }
+        if (!found && !is_of_others(isa, c + 7))
+            fail_msg("no variant of %s here has micro-kernel %.20s", field_value_name(F_ISA, (int32_t)isa), c + 7);
+    }
+}
+
 /* So that a new rule that refuses the shapes above does not silence the test. */
 static void test_enough(void **state)
 {
     const struct suite *s = ((const struct isa_test *)*state)->s;
     for (int isa = 0; isa < ISA_COUNT; isa++) {
         const struct bench *b = &s->bench[isa];
-        const struct embedded_file *f = embedded_find(isa == ISA_AMX ? "c/few_tiles.micro" : "c/attn.micro");
-        assert_non_null(f);
         if (!is_tested((enum isa)isa))
             continue;
         if (b->variants < (isa == ISA_AMX ? 2 : 4))
             fail_msg("only %d variants of %s are left", b->variants, field_value_name(F_ISA, isa));
-        for (const char *c = f->data; (c = strstr(c, "\nmicro ")); c++) {
-            int found = 0;
-            for (int i = 0; i < b->units; i++) {
-                const char *name = b->u[i].micro->name;
-                found += !strncmp(c + 7, name, strlen(name)) && c[7 + strlen(name)] == '(';
-            }
-            if (!found && !is_of_others((enum isa)isa, c + 7))
-                fail_msg("no variant of %s here has micro-kernel %.20s", field_value_name(F_ISA, isa), c + 7);
+        if (isa == ISA_AMX) {
+            must_have_all(b, ISA_AMX, "c/few_tiles.micro");
+            continue;
         }
+        must_have_all(b, (enum isa)isa, "c/attn.micro");
+        must_have_all(b, (enum isa)isa, "c/few.micro");
     }
 }
 

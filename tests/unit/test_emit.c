@@ -386,7 +386,6 @@ static void test_header(void **state)
 /* Registers and instructions that are reported are those of the code itself. */
 static void test_uses(void **state)
 {
-    const struct embedded_file *f = embedded_find("c/attn.micro");
     struct gen *g = open_gen();
     struct variant v[32];
     struct dialects l;
@@ -394,7 +393,7 @@ static void test_uses(void **state)
     int n = choose(v);
     (void)state;
     assert_int_equal(dialects_open(&l, -1, NULL, 0, &err), 0);
-    assert_int_equal(dialects_micros(&l, f->path, f->data, f->size, &err), 0);
+    assert_int_equal(dialects_micros(&l, NULL, NULL, 0, &err), 0);
     for (int i = 0; i < n; i++) {
         struct gen_text t = emit(g, &v[i], GEN_READABLE);
         struct unrolled u[GEN_MICROS_MAX];

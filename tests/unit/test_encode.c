@@ -226,13 +226,12 @@ static int choose(struct variant out[CHOSEN_MOST])
 
 static void each(void (*look)(struct unrolled *u, void *self), void *self, int step)
 {
-    const struct embedded_file *f = embedded_find("c/attn.micro");
     struct dialects l;
     struct gen_error err = {0};
     struct variant v[CHOSEN_MOST];
     int count = choose(v), legal = 0;
     assert_int_equal(dialects_open(&l, -1, NULL, 0, &err), 0);
-    assert_int_equal(dialects_micros(&l, f->path, f->data, f->size, &err), 0);
+    assert_int_equal(dialects_micros(&l, NULL, NULL, 0, &err), 0);
     for (int i = 0; i < count; i += step) {
         struct unrolled u[GEN_MICROS_MAX];
         int n;

@@ -477,16 +477,19 @@ static void test_too_much(void **state)
 
 /* ---- damaged texts ---- */
 
-/* Reads it, and writes out and lowers every micro-kernel that it has, for avx512 and plain C. */
-static bool write_all(struct dialects *l, const char *text, size_t size, struct gen_error *err)
+/* Reads the micro-kernels with this text for one of their files, and writes out and lowers those of few queries, or those of
+ * whole tiles, for avx512 and plain C. */
+static bool write_all(struct dialects *l, bool few, const char *file, const char *text, size_t size, struct gen_error *err)
 {
-    bool good = !dialects_micros(l, "c/attn.micro", text, size, err);
+    bool good = !dialects_micros(l, file, text, size, err);
     for (int isa = 0; isa < 2 && good; isa++) {
         struct variant v = variant_default(isa ? ISA_C : ISA_AVX512);
         struct unrolled u[GEN_MICROS_MAX];
         int n;
         v.field[F_DTYPE] = isa ? DTYPE_F16 : DTYPE_BF16;
         v.field[F_ROWS] = 4;
+        if (few)
+            v.field[F_SPLIT] = 2048;
         good = !dialects_variant(l, &v, GEN_MICROS_MAX, u, &n, err);
         for (int i = 0; i < n; i++) {
             struct buf out = {0};
@@ -504,19 +507,20 @@ static bool write_all(struct dialects *l, const char *text, size_t size, struct 
 
 static void test_mutated_text(void **state)
 {
-    const struct embedded_file *f = embedded_find("c/attn.micro");
     uint64_t seed = test_seed();
     int good = 0, rounds = 1500;
     (void)state;
-    assert_non_null(f);
     for (int i = 0; i < rounds; i++) {
+        const bool few = i % 2;
+        const struct embedded_file *f = embedded_find(few ? "c/few.micro" : "c/attn.micro");
         struct dialects l;
         struct gen_error err = {0};
+        assert_non_null(f);
         size_t size = f->size;
-        char *text = i ? mutate(f->data, f->size, &seed, &size) : NULL;
+        char *text = i < 2 ? NULL : mutate(f->data, f->size, &seed, &size);
         assert_int_equal(dialects_open(&l, -1, NULL, 0, &err), 0);
-        bool taken = write_all(&l, text ? text : f->data, size, &err);
-        if (i == 0 && !taken)
+        bool taken = write_all(&l, few, f->path, text ? text : f->data, size, &err);
+        if (i < 2 && !taken)
             fail_msg("undamaged: %s", err.text);
         if (!taken && !strstr(err.text, ": error: "))
             fail_msg("no message for text %d: '%s'", i, err.text);
@@ -530,7 +534,6 @@ static void test_mutated_text(void **state)
 
 static void test_mutated_tables(void **state)
 {
-    const struct embedded_file *micros = embedded_find("c/attn.micro");
     uint64_t seed = test_seed() + 1;
     int good = 0, rounds = 1500;
     (void)state;
@@ -543,7 +546,7 @@ static void test_mutated_tables(void **state)
         char *text = mutate(f->data, f->size, &seed, &size);
         bool taken = !dialects_open(&l, which, text, size, &err);
         if (taken && dialects_table(&l, "avx512") && dialects_table(&l, "c"))
-            taken = write_all(&l, micros->data, micros->size, &err);
+            taken = write_all(&l, false, NULL, NULL, 0, &err);
         if (!taken && !strstr(err.text, ": error: "))
             fail_msg("no message for table %d: '%s'", i, err.text);
         good += taken;

@@ -228,13 +228,12 @@ static void test_random(void **state)
 
 static void test_real(void **state)
 {
-    const struct embedded_file *f = embedded_find("c/attn.micro");
     struct dialects l;
     struct gen_error err = {0};
     int checked = 0;
     (void)state;
     assert_int_equal(dialects_open(&l, -1, NULL, 0, &err), 0);
-    assert_int_equal(dialects_micros(&l, f->path, f->data, f->size, &err), 0);
+    assert_int_equal(dialects_micros(&l, NULL, NULL, 0, &err), 0);
     for (int isa = 0; isa < ISA_COUNT; isa++)
         for (int dtype = 0; dtype < DTYPE_COUNT && isas[isa].machine_code; dtype++)
             for (int dim = 0; dim < 3; dim++) {
