@@ -32,8 +32,8 @@
 % let TOGETHER = TKV == "fp8" and has_op("allcodes") ? 1 : 0
 %# Then kernels of few queries read numbers that are smaller by this than what is stored: scales of rows make up for it.
 % let SHRUNK = FEW and TOGETHER ? 256 : 1
-%# And widen them, or the scales of blocks, by way of memory, where that is cheaper: scales always, E4M3 for 4 rows, where it takes
-%# 0.93 to 0.97 of the time on a Xeon; for 8 it takes 1.23 to 1.26, and fewer were not timed.
+%# And they widen numbers or the scales of blocks by way of memory where that is cheaper. For scales it always is. E4M3 takes 0.93 to 0.97
+%# of the time that way on a Xeon under 4 rows, and 1.23 to 1.26 times as long under 8; fewer rows were not timed.
 % let THROUGH = FEW and (TOGETHER and R == 4 or BLOCKS) and has_op("halvesm") ? 1 : 0
 % let SPARE = TKV == "fp8" ? (has_op("codes") ? 2 : 4) : BLOCKS ? 2 : 0
 % let ROOM = (REGISTERS ? REGISTERS - 3 : 29) - SPARE
@@ -66,13 +66,15 @@
 % let SCORES = R*LDQ + W
 % let PROBS = round_up(R*BK + R*U, W)
 %# Behind those, scales of the tile's keys and of its values, each for as many lanes as a key has; with room for what a store writes
-%# beyond; and words on their way to floats.
+%# beyond. Words that pass through memory on their way to floats have a place behind those, and so has a tile of probabilities, where
+%# tiles are multiplied.
 % let K_SCALES = PROBS + W
 % let V_SCALES = K_SCALES + R*BK + W
-% let PASSAGE = SCALED ? round_up(V_SCALES + R*BK + W, W) : PROBS + W
-%# And, where tiles are multiplied, a tile of probabilities.
-% let P_TILE = round_up(THROUGH ? PASSAGE + 5*W : SCALED ? V_SCALES + R*BK + W : PROBS + W, W)
-% let BUFFER = TILES ? P_TILE + 256 : THROUGH ? PASSAGE + 5*W : SCALED ? V_SCALES + R*BK + W : PROBS + W
+% let SCALES_END = SCALED ? V_SCALES + R*BK + W : PROBS + W
+% let PASSAGE = round_up(SCALES_END, W)
+% let PASSAGE_END = THROUGH ? PASSAGE + 5*W : SCALES_END
+% let P_TILE = round_up(PASSAGE_END, W)
+% let BUFFER = TILES ? P_TILE + 256 : PASSAGE_END
 % let RESULTS = R*LDO + STATE
 % let TILED = IN_PLACE and not MODIFY and (TILES or PANELS*(R/VR) <= 8)
 %# Whether scores are made of the integers that keys are stored as, and queries in bf16 made integers of 16 bits: where products of these

@@ -21,7 +21,7 @@ static void scales_of(const struct rows *x, int64_t j, int64_t n, float *s)
     const float *k = f->k_scales + x->s->k_scales_at + x->g * f->k_scales_stride[1];
     const float *v = f->v_scales + x->s->v_scales_at + x->g * f->v_scales_stride[1];
     if (n < ${BK})
-        memset(s + ${K_SCALES}, 0, ${4*(V_SCALES + R*BK + W - K_SCALES)});
+        memset(s + ${K_SCALES}, 0, ${4*(SCALES_END - K_SCALES)});
 % if PAGED
     for (int64_t r = 0, some; r < n; r += some) {
         some = least(n - r, f->page_size - (j + r) % f->page_size);

@@ -424,9 +424,9 @@ def bench_decoder(way):
 
 def main():
     parts = {"calls": bench_calls, "cuda": lambda: bench_calls("cuda"), "plans": bench_plans, "shapes": bench_shapes,
-                 "results": bench_results, "model": bench_model, "encoder": bench_encoder, "cells": bench_cells,
-                 "graph": bench_graph, "static": lambda: bench_decoder("static"), "dense": lambda: bench_decoder("dense"),
-                 "pages": bench_pages}
+             "results": bench_results, "model": bench_model, "encoder": bench_encoder, "cells": bench_cells,
+             "graph": bench_graph, "static": lambda: bench_decoder("static"), "dense": lambda: bench_decoder("dense"),
+             "pages": bench_pages}
     for part in sys.argv[1:] or ["calls", "plans", "shapes", "model"]:
         parts[part]()
 

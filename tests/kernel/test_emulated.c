@@ -321,6 +321,18 @@ static void test_random_problems(void **state)
     assert_int_equal(failed, 0);
 }
 
+typedef void drawing(const struct variant *v, uint64_t *state, struct trial_shape *out);
+
+/* One kernel on problems of one kind. */
+static void judge_kernel(const struct suite *s, const char *name, drawing *draw, int problems, uint64_t seed, const char *kind)
+{
+    const struct drawn_problems drawn = {.build = build, .draw = draw, .arg = s, .problems = problems, .timeout_s = TIMEOUT};
+    struct gen_error err;
+    struct variant v;
+    assert_int_equal(variant_decode(name, &v, &err), 0);
+    assert_false(judge_drawn(&drawn, &v, seed, kind, s->totals));
+}
+
 /* One row of large scores, whose LSE is nearly the largest of them. */
 static void draw_long_sum(const struct variant *v, uint64_t *state, struct trial_shape *out)
 {
@@ -334,14 +346,10 @@ static void draw_long_sum(const struct variant *v, uint64_t *state, struct trial
 static void test_long_sums(void **state)
 {
     const struct suite *s = *state;
-    const struct drawn_problems drawn = {.build = build, .draw = draw_long_sum, .arg = s, .problems = 40, .timeout_s = TIMEOUT};
-    struct gen_error err;
-    struct variant v;
     if (getenv("ATTN_VARIANT") || emulated_why_not() || s->card)
         skip();
     /* Few columns of values make the test quick. */
-    assert_int_equal(variant_decode("attn_f16_d576v16_on_sm90_q64k16_st1", &v, &err), 0);
-    assert_false(judge_drawn(&drawn, &v, 1, "long sums", s->totals));
+    judge_kernel(s, "attn_f16_d576v16_on_sm90_q64k16_st1", draw_long_sum, 40, 1, "long sums");
 }
 
 /* Three sequences, whose heads have one scale for all of their keys and one for all of their values; or scales of rows, and more
@@ -359,17 +367,11 @@ static void draw_scales(const struct variant *v, uint64_t *state, struct trial_s
  * and head. */
 static void test_scales(void **state)
 {
-    static const char *const names[] = {"attn_bf16_kvint8_d16_on_sm90_q64k32", "attn_bf16_kvint8_d16_on_sm90_q64k32_lazy_widened"};
     const struct suite *s = *state;
-    const struct drawn_problems drawn = {.build = build, .draw = draw_scales, .arg = s, .problems = 3, .timeout_s = TIMEOUT};
-    struct gen_error err;
-    struct variant v;
     if (getenv("ATTN_VARIANT") || (!s->card && emulated_why_not()))
         skip();
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        assert_int_equal(variant_decode(names[i], &v, &err), 0);
-        assert_false(judge_drawn(&drawn, &v, s->seed, "scales", s->totals));
-    }
+    judge_kernel(s, "attn_bf16_kvint8_d16_on_sm90_q64k32", draw_scales, 3, s->seed, "scales");
+    judge_kernel(s, "attn_bf16_kvint8_d16_on_sm90_q64k32_lazy_widened", draw_scales, 3, s->seed, "scales");
 }
 
 /* Two tiles of 192 queries, of which those of the first warpgroup see a tenth of the keys that the last ones do. */
@@ -385,13 +387,9 @@ static void draw_unlike_rows(const struct variant *v, uint64_t *state, struct tr
 static void test_unlike_rows(void **state)
 {
     const struct suite *s = *state;
-    const struct drawn_problems drawn = {.build = build, .draw = draw_unlike_rows, .arg = s, .problems = 2, .timeout_s = TIMEOUT};
-    struct gen_error err;
-    struct variant v;
     if (getenv("ATTN_VARIANT") || (!s->card && emulated_why_not()))
         skip();
-    assert_int_equal(variant_decode("attn_bf16_d16_causal_on_sm90_q192k16_st1", &v, &err), 0);
-    assert_false(judge_drawn(&drawn, &v, s->seed, "unlike rows", s->totals));
+    judge_kernel(s, "attn_bf16_d16_causal_on_sm90_q192k16_st1", draw_unlike_rows, 2, s->seed, "unlike rows");
 }
 
 static int setup(void **state)

@@ -70,7 +70,6 @@ static bool is_canonical(const struct variant *v)
     return true;
 }
 
-/* Any variant that a spec may ask for. */
 /* The values of every field, found once. */
 struct choices {
     int count[FIELD_COUNT];
@@ -83,6 +82,7 @@ static void find_choices(struct choices *out)
         out->count[f] = values_of(f, out->value[f]);
 }
 
+/* Any variant that a spec may ask for. */
 static struct variant random_variant(struct choices *c, uint64_t *x)
 {
     struct variant v = variant_default((enum isa)(random_next(x) % ISA_COUNT));

@@ -9,10 +9,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #include "../../gen/gen.h"
 #include "../../gen/space.h"
@@ -49,9 +50,9 @@ struct suite {
     struct variant space[SPACE_MAX];
 };
 
-static bool is_hopper(const struct suite *s, const struct device *card)
+static bool is_hopper(const struct device *card)
 {
-    return !card->backend->why_not(card, ISA_SM90) && s;
+    return !card->backend->why_not(card, ISA_SM90);
 }
 
 /* ---- problems ---- */
@@ -177,7 +178,7 @@ static void choose(struct suite *s, struct device *card, const struct tune_targe
     const enum isa isa = (enum isa)result.winner.field[F_ISA];
     if (isa == ISA_PORTABLE)
         fail_msg("%s: is left to the portable kernel on %s: %s", named(problem), card->name, result.fallback);
-    if (is_hopper(s, card)) {
+    if (is_hopper(card)) {
         counts->hopper++;
         counts->sm90 += isa == ISA_SM90;
         counts->ruled += result.fallback[0] != 0;

@@ -415,8 +415,8 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, align: str = "bot
     q is [batch, heads, q_len, D], k is [batch, KV heads, kv_len, D], v is [batch, KV heads, kv_len, Dv], and O is
     [batch, heads, q_len, Dv]. With layout="bshd" all of them are [batch, rows, heads, elements]. heads is a multiple of
     KV heads. Types are float32, float16 and bfloat16; k and v may have another type than q, and so may O (that of out,
-    or o_dtype: "f32", "f16" or "bf16", or NumPy's or PyTorch's type). Arrays are as for attngen.sdpa. Row i of a sequence stands at position
-    p = i + offset on the axis of keys.
+    or o_dtype: "f32", "f16" or "bf16", or NumPy's or PyTorch's type). Arrays are as for attngen.sdpa. Row i of a sequence
+    stands at position p = i + offset on the axis of keys.
 
     causal: only keys j <= p take part. align: what offset is: "bottom-right" (number of keys - number of queries of the
         sequence) or "top-left" (0). q_offset: the offset itself instead, a number of any sign, which is the position of

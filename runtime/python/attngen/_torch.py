@@ -201,17 +201,20 @@ class TorchAdapter:
         given = {name: given.get(name) for name in EXTRAS}
         window = None if options.window is None else list(options.window)
         o_dtype, kv_dtype = element_type(options.o_dtype), element_type(options.kv_dtype)
+        asked = lse is not False and lse is not None  # for LSE: True, or a tensor that it goes to
         features = (given["bias"], given["mask"], given["alibi_slopes"], given["sinks"], given["kv_lens"],
                     given["q_starts"], given["kv_starts"], given["block_table"], given["k_scales"],
                     given["v_scales"], kv_dtype, options.causal, options.align,
                     options.q_offset, options.scale, window, options.softcap, options.layout, options.q_len, options.kv_len,
-                    o_dtype, lse is not False and lse is not None, options.variant, options.invariant)
-        if out is None and (lse is True or lse is False or lse is None):
+                    o_dtype, asked, options.variant, options.invariant)
+        if out is None and (not asked or lse is True):
             o, found = torch.ops.attngen.attention(q, k, v, *features)
-            return (o, found) if lse else o
+            return (o, found) if asked else o
         if out is None:
             out = _o_like(q, v, o_dtype, kv_dtype)
-        found = None if lse is False or lse is None else _lse_like(q, given["q_starts"], options.layout) if lse is True else lse
+        if lse is True:
+            lse = _lse_like(q, given["q_starts"], options.layout)
+        found = lse if asked else None
         torch.ops.attngen.attention_out(out, found, q, k, v, *features)
         return out if found is None else (out, found)
 
