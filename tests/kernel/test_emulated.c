@@ -374,6 +374,29 @@ static void test_scales(void **state)
     judge_kernel(s, "attn_bf16_kvint8_d16_on_sm90_q64k32_lazy_widened", draw_scales, 3, s->seed, "scales");
 }
 
+/* Queries of one tile see the first keys of many, which are widened last, or the last ones, after which the rest are widened;
+ * numbers are new each time. */
+static void draw_far_keys(const struct variant *v, uint64_t *state, struct trial_shape *out)
+{
+    static int turn; /* of the child that draws */
+    (void)state;
+    *out = (struct trial_shape){.what = "far keys", .batch = 1, .heads = 2, .kv_heads = 2, .q_len = 20};
+    out->kv_len = 12 * v->field[F_TILE_K];
+    out->top_left = turn++ % 3 != 2;
+    out->draw.fixed_window = true;
+    out->draw.window[0] = out->draw.window[1] = 5;
+}
+
+/* Launches share the memory that keys and values are widened to, and what tells that they are: nobody may take a tile of the launch
+ * before for one of this launch, or go on counting tiles when the counters are set back for the next. */
+static void test_launches(void **state)
+{
+    const struct suite *s = *state;
+    if (getenv("ATTN_VARIANT") || (!s->card && emulated_why_not()))
+        skip();
+    judge_kernel(s, "attn_bf16_kvint8_d16_window_on_sm90_q64k32_widened", draw_far_keys, 6, s->seed, "launches");
+}
+
 /* Two tiles of 192 queries, of which those of the first warpgroup see a tenth of the keys that the last ones do. */
 static void draw_unlike_rows(const struct variant *v, uint64_t *state, struct trial_shape *out)
 {
@@ -421,6 +444,7 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_problems), cmocka_unit_test(test_long_sums),
-                                       cmocka_unit_test(test_scales), cmocka_unit_test(test_unlike_rows)};
+                                       cmocka_unit_test(test_scales), cmocka_unit_test(test_launches),
+                                       cmocka_unit_test(test_unlike_rows)};
     return cmocka_run_group_tests_name("emulated", tests, setup, teardown);
 }

@@ -1,7 +1,7 @@
 /* test_sm90_parts.c - the parts of level sm90 (templates/opencl/sm90.*.t), each alone on the card in a kernel of one
  * work-group, every element compared: a box of the copy engine in shared memory and its swizzle, zeros past the tensor's
  * end, the fragments of both products, masking and the softmax step, the way of the output through shared memory, and narrow
- * numbers widened.
+ * numbers widened, for each tile of queries and once for a launch.
  * What it is not: attention (test_opencl_kernels.c). On a card, else emulated. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -156,11 +156,30 @@ static const char widening[] =
     "        wide[i] = ((__local const ushort *)(memory + ${AT_K}))[i];\n"
     "}\n";
 
+/* Rows of values are widened once for a launch, and the largest of their scales is found before, which every work-item is told. */
+static const char once[] =
+    "% include \"opencl/sm90.sizes.t\"\n% include \"opencl/words.t\"\n% include \"opencl/args.h\"\n% include \"opencl/maps.h\"\n"
+    "% include \"opencl/features.h\"\n"
+    "% include \"opencl/ptx.t\"\n% include \"opencl/ptx.sm90.t\"\n% include \"opencl/softmax.t\"\n"
+    "% include \"opencl/tiles.t\"\n% include \"opencl/sm90.tiles.t\"\n% include \"opencl/sm90.copy.t\"\n"
+    "% include \"opencl/sm90.parts.t\"\n% include \"opencl/sm90.scale.t\"\n% include \"opencl/sm90.once.t\"\n"
+    "__kernel __attribute__((reqd_work_group_size(${COUNT}, 1, 1)))\n"
+    "void once(__global const ${TYPE_KV} *in, __global const float *scales, __global ushort *wide, __global float *tops,\n"
+    "    float by, int count)\n"
+    "{\n"
+    "    __local uchar memory[${LOCAL}] __attribute__((aligned(1024)));\n"
+    "    const int item = get_local_id(0);\n"
+    "    const struct rows t = {.from = in, .scales = scales, .step = ${HDV}, .scale_step = 1, .to = wide, .count = count};\n"
+    "    tops[item] = largest_scale(&t, (__local volatile float *)memory, item);\n"
+    "    widen_rows(&t, ${HDV}, 1, 0, by, item);\n"
+    "}\n";
+
 /* ---- the card, and programs on it ---- */
 struct suite {
     struct card card;
     cl_program program[2]; /* bf16; f16, lazy, a window */
     cl_program narrow[2];  /* int8; fp8 */
+    cl_program once[2];    /* the same */
 };
 
 static struct variant variant_of(bool other)
@@ -528,6 +547,58 @@ static void test_widen(void **state)
     }
 }
 
+enum { ONCE_WIDTH = 48, ONCE_ITEMS = 96, ONCE_ROWS = BK - 3 };
+
+/* Numbers of every code, but for one row of zeros, which has the largest scale, and for that of the next largest, which has a
+ * single other number. */
+static void make_stored(int type, int zeros, int largest, uint8_t in[], float scales[])
+{
+    for (int i = 0; i < ONCE_ROWS * ONCE_WIDTH; i++)
+        in[i] = type && (i & 127) == 127 ? 1 : (uint8_t)i; /* the last code of either sign is NaN */
+    memset(in + zeros * ONCE_WIDTH, 0, ONCE_WIDTH);
+    memset(in + largest * ONCE_WIDTH, 0, ONCE_WIDTH);
+    in[largest * ONCE_WIDTH + (7 * largest + 5) % ONCE_WIDTH] = 3;
+    for (int row = 0; row < ONCE_ROWS; row++)
+        scales[row] = row == zeros ? 1000 : row == largest ? -16 : 0.01f * (float)(row + 1);
+}
+
+/* Whichever row has the largest scale, all work-items are told of it, wherever those are that have read the row. */
+static void test_once(void **state)
+{
+    static uint8_t in[ONCE_ROWS * ONCE_WIDTH];
+    static uint16_t wide[ONCE_ROWS * ONCE_WIDTH];
+    const struct suite *on = *state;
+    card_need(&on->card);
+    for (int turn = 0; turn < 2 * ONCE_ROWS; turn++) {
+        const int type = turn % 2, largest = turn / 2, zeros = (largest + 31) % ONCE_ROWS, count = ONCE_ROWS;
+        const float by = 0x1p-5f;
+        float scales[ONCE_ROWS], tops[ONCE_ITEMS] = {0};
+        make_stored(type, zeros, largest, in, scales);
+        cl_mem min = card_buffer(&on->card, in, sizeof in), mscales = card_buffer(&on->card, scales, sizeof scales),
+               mwide = card_buffer(&on->card, wide, sizeof wide), mtops = card_buffer(&on->card, tops, sizeof tops);
+        const struct card_argument args[] = {{sizeof min, &min},     {sizeof mscales, &mscales}, {sizeof mwide, &mwide},
+                                             {sizeof mtops, &mtops}, {sizeof by, &by},           {sizeof count, &count}};
+        card_run(&on->card, on->once[type], "once", ONCE_ITEMS, args, sizeof args / sizeof *args);
+        card_read(&on->card, mwide, wide, sizeof wide);
+        card_read(&on->card, mtops, tops, sizeof tops);
+        on->card.cl->api.clReleaseMemObject(min);
+        on->card.cl->api.clReleaseMemObject(mscales);
+        for (int item = 0; item < ONCE_ITEMS; item++)
+            if (tops[item] != 16)
+                fail_msg("%s, the largest scale is that of row %d: work-item %d is told %g; expected 16", type ? "fp8" : "int8",
+                         largest, item, (double)tops[item]);
+        for (int i = 0; i < ONCE_ROWS * ONCE_WIDTH; i++) {
+            float number;
+            uint16_t want;
+            narrow_load(type ? DTYPE_FP8 : DTYPE_INT8, in + i, 1, &number);
+            dtype_store(DTYPE_F16, &want, 0, number * (scales[i / ONCE_WIDTH] * by));
+            if (wide[i] != want)
+                fail_msg("%s code %d of row %d, column %d is %g; expected %g", type ? "fp8" : "int8", in[i], i / ONCE_WIDTH,
+                         i % ONCE_WIDTH, (double)dtype_load(DTYPE_F16, wide, i), (double)dtype_load(DTYPE_F16, &want, 0));
+        }
+    }
+}
+
 static int setup(void **state)
 {
     static struct suite suite;
@@ -540,6 +611,8 @@ static int setup(void **state)
         v.field[F_DTYPE_KV] = other ? KV_FP8 : KV_INT8;
         v.field[F_HEAD_DIM_V] = 48;
         suite.narrow[other] = card_build(&suite.card, widening, sizeof widening - 1, &v, GPU_SM90);
+        v.field[F_WIDENED] = 1;
+        suite.once[other] = card_build(&suite.card, once, sizeof once - 1, &v, GPU_SM90);
     }
     return 0;
 }
@@ -547,10 +620,10 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct suite *s = *state;
-    for (int i = 0; i < 2; i++)
-        for (int narrow = 0; narrow < 2; narrow++)
-            if ((narrow ? s->narrow : s->program)[i])
-                s->card.cl->api.clReleaseProgram((narrow ? s->narrow : s->program)[i]);
+    const cl_program all[] = {s->program[0], s->program[1], s->narrow[0], s->narrow[1], s->once[0], s->once[1]};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i])
+            s->card.cl->api.clReleaseProgram(all[i]);
     card_close(&s->card);
     return 0;
 }
@@ -563,6 +636,7 @@ int main(void)
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_step),
         cmocka_unit_test(test_widen),
+        cmocka_unit_test(test_once),
     };
     return cmocka_run_group_tests_name("sm90 parts", tests, setup, teardown);
 }
