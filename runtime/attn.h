@@ -590,7 +590,8 @@ attn_status attn_execute_cl(struct attn_plan *plan, const struct attn_run *shape
  *    contents of kv_lens, starts and block table cannot be checked here: the caller must make sure that they are as
  *    attn_run says. The caller keeps the memory; it and the plan must outlive the kernel's run.
  * 2. stream: a CUstream (cudaStream_t) of that context; NULL is the default stream. A kernel of isa sm90 may begin while
- *    the one before it on the stream is still running, and touches no memory before that one has ended. In a captured
+ *    the one before it on the stream is still running. Before that one has ended it writes nothing, and of K, V and
+ *    kv_lens it reads only to bring keys and values nearer; what it computes with is read afterwards. In a captured
  *    graph the edge between them is a programmatic one.
  * 3. Any number of threads may call this for one plan, on any streams. Launches on different streams run at the same
  *    time, so each stream, and each capture of a stream into a graph, has a block of device memory of its own. A plan

@@ -156,6 +156,15 @@ INLINED void await_launches(void)
     __asm__ volatile("griddepcontrol.wait; griddepcontrol.launch_dependents;" ::: "memory");
 }
 % end
+% if FETCHES
+/* Reads what launches before this one may still be writing, without leaving it in a cache that they do not write to. */
+INLINED long read_early(__global const long *at)
+{
+    long y;
+    __asm__ volatile("ld.relaxed.gpu.global.s64 %0, [%1];" : "=l"(y) : "l"((ulong)at));
+    return y;
+}
+% end
 INLINED void zero16(uint at)
 {
     __asm__ volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" :: "r"(at), "r"(0) : "memory");

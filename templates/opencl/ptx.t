@@ -1,4 +1,6 @@
 %# Instructions that every level of NVIDIA's tensor cores uses, as functions. Addresses in shared memory are 32 bits.
+%# FETCHES: whether keys and values are fetched before the launches ahead have ended; see sm90.cl.t.
+% let FETCHES = defined(FETCHES) ? FETCHES : 0
 #define INLINED ${INLINED}
 
 /* The number of this work-group; all groups are in one row. get_group_id would add the contents of a register that OpenCL's

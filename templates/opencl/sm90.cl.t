@@ -17,6 +17,10 @@
 % include "opencl/split.h"
 % end
 % own
+%# Whether a kernel begins with memory that launches before it may still be writing; and, where it does not, whether it meanwhile fetches
+%# keys and values, whose places the launch's parameters say.
+% let READS_FIRST = not MAPS_WHOLE or PACKED or WIDENED
+% let FETCHES = SPLIT and LAUNCHED_EARLY and not READS_FIRST and not PAGED
 % include "opencl/begin.t"
 % include "opencl/ptx.t"
 % include "opencl/ptx.sm90.t"
@@ -436,7 +440,6 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
     ${SHARED_ALL} uchar memory[${SHARED_BYTES}] __attribute__((aligned(1024)));
     const uint shared = ${MEMORY_AT};
     const int item = get_local_id(0);
-% let READS_FIRST = MAPS_PLACED or WIDENED
 % if LAUNCHED_EARLY and READS_FIRST
     await_launches();
 % end
@@ -498,7 +501,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
         zero16(shared + at);
     shared_written();
 % end
-% if LAUNCHED_EARLY and not READS_FIRST
+% if LAUNCHED_EARLY and not READS_FIRST and not FETCHES
     await_launches(); /* nothing in memory was touched before */
 % end
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -533,6 +536,11 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
         from.boxes = maps.box ? ${BK} / maps.box : 0;
 % end
 % end
+% if FETCHES
+        if (item == 0)
+            fetch_ahead(&from, &a, kv_lens${INSIDE ? ", inside" : ""}${WINDOW ? ", &f" : ""});
+        await_launches(); /* nothing was written before, and nothing that was read is used from here on */
+% end
 % if CW > 1 or NARROW and not FEW
         registers_for_copying();
 % end
@@ -549,6 +557,9 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % end
         return;
     }
+% if FETCHES
+    await_launches();
+% end
 % if CW > 1 or NARROW and not FEW
     registers_for_computing();
 % end

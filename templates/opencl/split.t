@@ -46,8 +46,11 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, __global const 
     x.q_all = features->has_q_starts ? (int)starts->q[here(features->q_end_at)] : q_len;
 % else
 
-/* Neighbours have the same keys, so that these are in the cache. */
-INLINED struct tile tile_at(int t, const struct attn_cl_args *a, const struct attn_cl_split *d, __global const long *kv_lens${WINDOW ? "," : ")"}
+/* Neighbours have the same keys, so that these are in the cache.${FETCHES ? "" : " */"}
+% if FETCHES
+ * early: launches before this one may still change the lengths, and what is returned is only likely; but no key is behind kv_len. */
+% end
+INLINED struct tile tile_at(int t, ${FETCHES ? "const int early, " : ""}const struct attn_cl_args *a, const struct attn_cl_split *d, __global const long *kv_lens${WINDOW ? "," : ")"}
 % if WINDOW
     const struct attn_cl_features *features)
 % end
@@ -61,6 +64,11 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, const struct at
     x.g = pair - x.b * (int)a->kv_heads;
     x.h = x.slice / d->along * d->heads;
     x.i0 = x.slice % d->along * ${SLICE};
+% if FETCHES
+    if (early && a->has_lens)
+        x.keys = (int)clamp(read_early(kv_lens + a->lens_at + x.b), 0L, a->kv_len);
+    else
+% end
     x.keys = a->has_lens ? (int)kv_lens[a->lens_at + x.b] : (int)a->kv_len;
 % end
 % include "opencl/sm.position.t"

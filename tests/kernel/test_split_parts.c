@@ -1,6 +1,7 @@
 /* test_split_parts.c - the parts of level sm90 that split keys alone has (templates/opencl/split.t), each on the card in a
- * kernel of one work-group: a slice of several heads' rows to shared memory and back, which units there are, and the
- * merge of what splits leave. What it is not: attention (test_opencl_kernels.c). On a card, else emulated. */
+ * kernel of one work-group: a slice of several heads' rows to shared memory and back, which units there are, which keys
+ * and values are asked for ahead, and the merge of what splits leave. What it is not: attention
+ * (test_opencl_kernels.c). On a card, else emulated. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,9 +25,16 @@ enum { ITEMS = 128, BK = 96, SPLIT = 2 * BK, HD = 80, HDV = 72, BOXES = 2, SLICE
 enum { SEQUENCES = 2, KV_HEADS = 2, GROUP = 3, HEADS = KV_HEADS * GROUP, ROWS = 37 };
 
 static const char text[] =
-    "% include \"opencl/sm90.sizes.t\"\n% include \"opencl/words.t\"\n% include \"opencl/args.h\"\n% include \"opencl/maps.h\"\n"
+    "% include \"opencl/sm90.sizes.t\"\n% include \"opencl/words.t\"\n% let FETCHES = 1\n"
+    "% include \"opencl/args.h\"\n% include \"opencl/maps.h\"\n"
     "% include \"opencl/split.h\"\n% include \"opencl/ptx.t\"\n% include \"opencl/ptx.sm90.t\"\n"
     "% include \"opencl/softmax.t\"\n% include \"opencl/split.t\"\n% include \"opencl/sm90.tiles.t\"\n"
+    "static void noted(ulong counts, int column, int row, int head, int sequence)\n"
+    "{\n"
+    "    if (row < 1 << 30)\n"
+    "        count_up((__global uint *)counts + ((sequence * 2 + head) * 8 + row / ${BK}) * 2 + column / 64);\n"
+    "}\n"
+    "#define box_prefetch noted\n"
     "% include \"opencl/sm90.copy.t\"\n% include \"opencl/sm90.parts.t\"\n"
     "__kernel __attribute__((reqd_work_group_size(128, 1, 1)))\n"
     "void slice(__global const ushort *in, __global ushort *out, const struct attn_cl_maps maps,\n"
@@ -60,13 +68,21 @@ static const char text[] =
     "}\n"
     "__kernel __attribute__((reqd_work_group_size(128, 1, 1)))\n"
     "void units(__global const long *lens, const struct attn_cl_args a, const struct attn_cl_split split, int count,\n"
-    "    __global int *out)\n"
+    "    const int early, __global int *out)\n"
     "{\n"
     "    for (int t = get_local_id(0); t < count; t += 128) {\n"
-    "        const struct tile x = tile_at(t, &a, &split, lens);\n"
+    "        const struct tile x = tile_at(t, early, &a, &split, lens);\n"
     "        out[8 * t] = x.i0, out[8 * t + 1] = x.h, out[8 * t + 2] = x.g, out[8 * t + 3] = x.b;\n"
     "        out[8 * t + 4] = x.from, out[8 * t + 5] = x.count, out[8 * t + 6] = x.split, out[8 * t + 7] = x.splits;\n"
     "    }\n"
+    "}\n"
+    "__kernel __attribute__((reqd_work_group_size(128, 1, 1)))\n"
+    "void ahead(__global const long *lens, const struct attn_cl_args a, const struct attn_cl_split split, __global uint *k,\n"
+    "    __global uint *v)\n"
+    "{\n"
+    "    struct source from = {.k = (ulong)k, .v = (ulong)v, .kv_len = (int)a.kv_len, .d = split};\n"
+    "    if (get_local_id(0) == 0)\n"
+    "        fetch_ahead(&from, &a, lens);\n"
     "}\n"
     "__kernel __attribute__((reqd_work_group_size(128, 1, 1)))\n"
     "void merged(__global const float *parts, const struct attn_cl_args a, const struct attn_cl_split split,\n"
@@ -220,39 +236,67 @@ static void check_units(const int (*u)[8], int count, const struct attn_cl_args 
     }
 }
 
+static const int shapes[][3] = {{1, 1, 0}, {3, SPLIT, 0}, {16, SPLIT + 1, -2}, {64, 5 * SPLIT - 1, 0}, {150, 700, -300}};
+
+/* What each group asks for ahead, of so many units: all tiles of a unit, which are at most two; nothing of other keys. */
+enum { TILES = 8, ASKED = SEQUENCES * KV_HEADS * TILES * BOXES };
+static void check_ahead(const struct suite *on, int causal, const struct attn_cl_args *a, const struct attn_cl_split *split,
+                        const long *lens, const int (*u)[8], int count)
+{
+    unsigned expected[ASKED] = {0}, asked[2][ASKED] = {{0}};
+    for (int t = 0; t < count; t++)
+        for (int j = u[t][4]; j < u[t][4] + u[t][5]; j++)
+            for (int c = 0; c < BOXES && lens[u[t][3]] > 0; c++)
+                expected[((u[t][3] * KV_HEADS + u[t][2]) * TILES + j) * BOXES + c]++;
+    cl_mem m[3] = {card_buffer(&on->card, lens, SEQUENCES * sizeof *lens), card_buffer(&on->card, asked[0], sizeof asked[0]),
+                   card_buffer(&on->card, asked[1], sizeof asked[1])};
+    const struct card_argument args[] = {
+        {sizeof *m, &m[0]}, {sizeof *a, a}, {sizeof *split, split}, {sizeof *m, &m[1]}, {sizeof *m, &m[2]}};
+    card_run_groups(&on->card, on->program[causal], "ahead", (size_t)count, ITEMS, args, sizeof args / sizeof *args);
+    for (int i = 0; i < 2; i++) {
+        card_read(&on->card, m[1 + i], asked[i], sizeof asked[i]);
+        for (int n = 0; n < ASKED; n++)
+            if (asked[i][n] != expected[n])
+                fail_msg("box %d of %s was asked for %u times, not %u", n, i ? "V" : "K", asked[i][n], expected[n]);
+    }
+    on->card.cl->api.clReleaseMemObject(m[0]);
+}
+
+/* early: 1 if lengths are read as launches ahead may still be writing them: those that cannot be meant become 0 or kv_len. */
+static void check_units_of(const struct suite *on, const int *shape, int causal, int early)
+{
+    static int found[UNITS][8];
+    const int q_len = shape[0], rows = q_len < SLICE ? q_len : SLICE;
+    const int heads = SLICE / rows < GROUP ? SLICE / rows : GROUP;
+    const struct attn_cl_split split = split_of(rows, heads, q_len, shape[1]);
+    const long lens[SEQUENCES] = {shape[1], early ? 0 : shape[1] / 3};
+    const long read[SEQUENCES] = {early ? 1L << 40 : lens[0], early ? -7 : lens[1]};
+    const int count = split.slices * split.splits * KV_HEADS * SEQUENCES;
+    const struct attn_cl_args a = {.batch = SEQUENCES,
+                                   .heads = HEADS,
+                                   .kv_heads = KV_HEADS,
+                                   .q_len = q_len,
+                                   .kv_len = shape[1],
+                                   .offset = shape[2],
+                                   .bottom_right = 1,
+                                   .has_lens = 1};
+    assert_in_range(count, 1, UNITS);
+    cl_mem mlens = card_buffer(&on->card, read, sizeof read), mout = card_buffer(&on->card, found, sizeof found);
+    const struct card_argument args[] = {{sizeof mlens, &mlens}, {sizeof a, &a},         {sizeof split, &split},
+                                         {sizeof count, &count}, {sizeof early, &early}, {sizeof mout, &mout}};
+    card_run(&on->card, on->program[causal], "units", ITEMS, args, sizeof args / sizeof *args);
+    card_read(&on->card, mout, found, sizeof found);
+    on->card.cl->api.clReleaseMemObject(mlens);
+    check_units((const int(*)[8])found, count, &a, &split, lens, causal);
+    check_ahead(on, causal, &a, &split, lens, (const int(*)[8])found, count);
+}
+
 static void test_units(void **state)
 {
-    static const int shapes[][3] = {
-        {1, 1, 0}, {3, SPLIT, 0}, {16, SPLIT + 1, -2}, {64, 5 * SPLIT - 1, 0}, {150, 700, -300}};
-    static int found[UNITS][8];
     const struct suite *on = *state;
     card_need(&on->card);
-    for (size_t c = 0; c < 2 * sizeof shapes / sizeof *shapes; c++) {
-        const int *shape = shapes[c / 2], q_len = shape[0], rows = q_len < SLICE ? q_len : SLICE;
-        const int heads = SLICE / rows < GROUP ? SLICE / rows : GROUP;
-        const struct attn_cl_split split = split_of(rows, heads, q_len, shape[1]);
-        const long lens[SEQUENCES] = {shape[1], shape[1] / 3};
-        const int count = split.slices * split.splits * KV_HEADS * SEQUENCES;
-        const struct attn_cl_args a = {.batch = SEQUENCES,
-                                       .heads = HEADS,
-                                       .kv_heads = KV_HEADS,
-                                       .q_len = q_len,
-                                       .kv_len = shape[1],
-                                       .offset = shape[2],
-                                       .bottom_right = 1,
-                                       .has_lens = 1};
-        assert_in_range(count, 1, UNITS);
-        cl_mem mlens = card_buffer(&on->card, lens, sizeof lens), mout = card_buffer(&on->card, found, sizeof found);
-        const struct card_argument args[] = {{sizeof mlens, &mlens},
-                                             {sizeof a, &a},
-                                             {sizeof split, &split},
-                                             {sizeof count, &count},
-                                             {sizeof mout, &mout}};
-        card_run(&on->card, on->program[c % 2], "units", ITEMS, args, sizeof args / sizeof *args);
-        card_read(&on->card, mout, found, sizeof found);
-        on->card.cl->api.clReleaseMemObject(mlens);
-        check_units((const int(*)[8])found, count, &a, &split, lens, c % 2);
-    }
+    for (size_t c = 0; c < 4 * sizeof shapes / sizeof *shapes; c++)
+        check_units_of(on, shapes[c / 4], c & 1, c >> 1 & 1);
 }
 
 /* ---- the merge ---- */
