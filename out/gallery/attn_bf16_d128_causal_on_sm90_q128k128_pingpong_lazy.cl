@@ -73,6 +73,7 @@ struct attn_cl_maps {
 
 /* These names belong to this file alone, so that several files like it can be in one translation unit. */
 #define group_number group_number_cc5494bd
+#define group_count group_count_cc5494bd
 #define exp2_fast exp2_fast_cc5494bd
 #define reciprocal reciprocal_cc5494bd
 #define across across_cc5494bd
@@ -108,7 +109,6 @@ struct attn_cl_maps {
 #define operand operand_cc5494bd
 #define multiply_qk multiply_qk_cc5494bd
 #define multiply_pv multiply_pv_cc5494bd
-#define group_count group_count_cc5494bd
 #define anew anew_cc5494bd
 #define store_matrices4 store_matrices4_cc5494bd
 #define store_matrices2 store_matrices2_cc5494bd
@@ -165,6 +165,12 @@ INLINED int group_number(void)
 {
     int y;
     __asm__("mov.u32 %0, %%ctaid.x;" : "=r"(y));
+    return y;
+}
+INLINED int group_count(void) /* the number of work-groups; get_num_groups reads a register that CUDA does not set */
+{
+    int y;
+    __asm__("mov.u32 %0, %%nctaid.x;" : "=r"(y));
     return y;
 }
 INLINED float exp2_fast(float x) /* 2**x; exactly 0 for -inf, and 1 for 0 */
@@ -404,12 +410,6 @@ INLINED void multiply_pv(float *o, const uint *p, ulong v)
         : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "l"(v));
 }
 
-INLINED int group_count(void) /* the number of work-groups; get_num_groups reads a register that CUDA does not set */
-{
-    int y;
-    __asm__("mov.u32 %0, %%nctaid.x;" : "=r"(y));
-    return y;
-}
 
 INLINED int anew(int x) /* x; what is computed from it is not kept from one tile to the next, for lack of registers */
 {
@@ -1029,6 +1029,7 @@ void attn_bf16_d128_causal_on_sm90_q128k128_pingpong_lazy(__global const ushort 
 /* The end of this file's own names. */
 #undef INLINED
 #undef group_number
+#undef group_count
 #undef exp2_fast
 #undef reciprocal
 #undef across
@@ -1064,7 +1065,6 @@ void attn_bf16_d128_causal_on_sm90_q128k128_pingpong_lazy(__global const ushort 
 #undef operand
 #undef multiply_qk
 #undef multiply_pv
-#undef group_count
 #undef anew
 #undef store_matrices4
 #undef store_matrices2

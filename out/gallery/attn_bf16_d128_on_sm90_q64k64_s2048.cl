@@ -97,6 +97,7 @@ enum { ATTN_CL_COUNTERS = 4 }; /* words that a slice has for the merging of its 
 
 /* These names belong to this file alone, so that several files like it can be in one translation unit. */
 #define group_number group_number_64d962bd
+#define group_count group_count_64d962bd
 #define exp2_fast exp2_fast_64d962bd
 #define reciprocal reciprocal_64d962bd
 #define across across_64d962bd
@@ -139,7 +140,6 @@ enum { ATTN_CL_COUNTERS = 4 }; /* words that a slice has for the merging of its 
 #define operand operand_64d962bd
 #define multiply_qk multiply_qk_64d962bd
 #define multiply_pv multiply_pv_64d962bd
-#define group_count group_count_64d962bd
 #define named_any named_any_64d962bd
 #define anew anew_64d962bd
 #define store_matrices4 store_matrices4_64d962bd
@@ -208,6 +208,12 @@ INLINED int group_number(void)
 {
     int y;
     __asm__("mov.u32 %0, %%ctaid.x;" : "=r"(y));
+    return y;
+}
+INLINED int group_count(void) /* the number of work-groups; get_num_groups reads a register that CUDA does not set */
+{
+    int y;
+    __asm__("mov.u32 %0, %%nctaid.x;" : "=r"(y));
     return y;
 }
 INLINED float exp2_fast(float x) /* 2**x; exactly 0 for -inf, and 1 for 0 */
@@ -490,12 +496,6 @@ INLINED void multiply_pv(float *o, const uint *p, ulong v)
         : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "l"(v));
 }
 
-INLINED int group_count(void) /* the number of work-groups; get_num_groups reads a register that CUDA does not set */
-{
-    int y;
-    __asm__("mov.u32 %0, %%nctaid.x;" : "=r"(y));
-    return y;
-}
 /* waits for all `items`, and returns whether x is not 0 in any of them */
 INLINED int named_any(uint number, uint items, int x)
 {
@@ -1373,6 +1373,7 @@ void attn_bf16_d128_on_sm90_q64k64_s2048(__global const ushort *q, __global cons
 /* The end of this file's own names. */
 #undef INLINED
 #undef group_number
+#undef group_count
 #undef exp2_fast
 #undef reciprocal
 #undef across
@@ -1415,7 +1416,6 @@ void attn_bf16_d128_on_sm90_q64k64_s2048(__global const ushort *q, __global cons
 #undef operand
 #undef multiply_qk
 #undef multiply_pv
-#undef group_count
 #undef named_any
 #undef anew
 #undef store_matrices4

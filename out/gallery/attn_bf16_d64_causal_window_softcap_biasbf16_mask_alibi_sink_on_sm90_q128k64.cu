@@ -126,6 +126,7 @@ struct __attribute__((aligned(64))) attn_cuda_maps {
 #define clamp clamp_a7fa9175
 #define put_struct put_struct_a7fa9175
 #define group_number group_number_a7fa9175
+#define group_count group_count_a7fa9175
 #define exp2_fast exp2_fast_a7fa9175
 #define within30 within30_a7fa9175
 #define reciprocal reciprocal_a7fa9175
@@ -163,7 +164,6 @@ struct __attribute__((aligned(64))) attn_cuda_maps {
 #define operand operand_a7fa9175
 #define multiply_qk multiply_qk_a7fa9175
 #define multiply_pv multiply_pv_a7fa9175
-#define group_count group_count_a7fa9175
 #define anew anew_a7fa9175
 #define store_matrices4 store_matrices4_a7fa9175
 #define store_matrices2 store_matrices2_a7fa9175
@@ -269,6 +269,12 @@ INLINED int group_number(void)
 {
     int y;
     __asm__("mov.u32 %0, %%ctaid.x;" : "=r"(y));
+    return y;
+}
+INLINED int group_count(void) /* the number of work-groups; get_num_groups reads a register that CUDA does not set */
+{
+    int y;
+    __asm__("mov.u32 %0, %%nctaid.x;" : "=r"(y));
     return y;
 }
 INLINED float exp2_fast(float x) /* 2**x; exactly 0 for -inf, and 1 for 0 */
@@ -496,12 +502,6 @@ INLINED void multiply_pv(float *o, const uint *p, ulong v)
         : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "l"(v));
 }
 
-INLINED int group_count(void) /* the number of work-groups; get_num_groups reads a register that CUDA does not set */
-{
-    int y;
-    __asm__("mov.u32 %0, %%nctaid.x;" : "=r"(y));
-    return y;
-}
 
 INLINED int anew(int x) /* x; what is computed from it is not kept from one tile to the next, for lack of registers */
 {
@@ -1220,6 +1220,7 @@ void attn_bf16_d64_causal_window_softcap_biasbf16_mask_alibi_sink_on_sm90_q128k6
 #undef put_struct
 #undef INLINED
 #undef group_number
+#undef group_count
 #undef exp2_fast
 #undef within30
 #undef reciprocal
@@ -1257,7 +1258,6 @@ void attn_bf16_d64_causal_window_softcap_biasbf16_mask_alibi_sink_on_sm90_q128k6
 #undef operand
 #undef multiply_qk
 #undef multiply_pv
-#undef group_count
 #undef anew
 #undef store_matrices4
 #undef store_matrices2

@@ -242,14 +242,6 @@ INLINED void multiply_pv(float *o, const uint *p, ulong v)
         : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "l"(v));
 }
 
-% if LOOP == "persistent"
-INLINED int group_count(void) /* the number of work-groups; get_num_groups reads a register that CUDA does not set */
-{
-    int y;
-    __asm__("mov.u32 %0, %%nctaid.x;" : "=r"(y));
-    return y;
-}
-% end
 % if SPLIT
 INLINED int named_any(uint number, uint items, int x) /* waits for all `items`, and returns whether x is not 0 in any of them */
 {

@@ -11,6 +11,14 @@ INLINED int group_number(void)
     __asm__("mov.u32 %0, %%ctaid.x;" : "=r"(y));
     return y;
 }
+% if SPLIT or LOOP == "persistent"
+INLINED int group_count(void) /* the number of work-groups; get_num_groups reads a register that CUDA does not set */
+{
+    int y;
+    __asm__("mov.u32 %0, %%nctaid.x;" : "=r"(y));
+    return y;
+}
+% end
 INLINED float exp2_fast(float x) /* 2**x; exactly 0 for -inf, and 1 for 0 */
 {
     float y;
@@ -121,6 +129,14 @@ INLINED uint counted(__global const uint *at)
 {
     uint y;
     __asm__ volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(y) : "l"((ulong)at));
+    return y;
+}
+% end
+% if SPLIT and ISA != "sm90"
+INLINED int multiprocessors(void) /* how many the card has, or more */
+{
+    int y;
+    __asm__("mov.u32 %0, %%nsmid;" : "=r"(y));
     return y;
 }
 % end

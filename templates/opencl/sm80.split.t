@@ -34,14 +34,16 @@ INLINED void close_rows(float *out, const struct worker *p, struct row_states *r
     }
 }
 
-/* Leaves the rows of a split. Which group comes last with a part of a slice merges them all. */
+/* Leaves the rows of a split. The group that comes last with a part of a slice merges them all. Groups behind which there are no others, or
+ * few, wait a while for the last one and then help: one alone would read the parts of many splits for longer than it took to make
+ * them. Nobody waits for ever, since some of the others may not have begun. */
 INLINED void leave_part(struct worker *x, const float *out, const struct attn_cl_args *a, __global ${TYPE_O} *o, __global float *lse${SINK ? "," : ")"}
 % if SINK
     __global const float *sinks)
 % end
 {
     __local volatile const struct tile *at = TILE(x);
-    __local volatile int *const is_last = (__local volatile int *)(x->memory + ${AT_TILE + 120});
+    __local volatile int *const merges = (__local volatile int *)(x->memory + ${AT_TILE + 120});
     const int slice = slice_at(at, &x->d, a);
     __global uint *const count = COUNTERS(slice);
     __global float *part = x->parts + part_at(slice, at->split, &x->d);
@@ -68,9 +70,13 @@ INLINED void leave_part(struct worker *x, const float *out, const struct attn_cl
         began = counted(count + 1);
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     if (x->item == 0) {
-        is_last[0] = comes_last(count, began, at->splits), is_last[1] = (int)began;
+        const int stays = group_number() + 2 * multiprocessors() >= group_count();
+        int last = comes_last(count, began, at->splits), complete = last;
+        for (int polls = 0; stays && !complete && polls < 64; polls++)
+            complete = all_came(count, began, at->splits);
+        merges[0] = complete ? last ? 2 : 1 : 0, merges[1] = (int)began;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    if (is_last[0])
-        merge(x->parts + part_at(slice, 0, &x->d), x->lane, x->warp, merging(count, (uint)is_last[1]), at, &x->d, a, o, lse${SINK ? ", sinks" : ""});
+    if (merges[0])
+        merge(x->parts + part_at(slice, 0, &x->d), x->lane, merges[0] == 2 ? x->warp : -1, merging(count, (uint)merges[1]), at, &x->d, a, o, lse${SINK ? ", sinks" : ""});
 }
