@@ -308,7 +308,16 @@ static int read_type(struct reader *r, struct lexer *l)
     return ends(l);
 }
 
-/* pool NAME TYPE n n n ... */
+/* A lane's 32 bits: a number with a sign, or bits as a number without one. */
+static int32_t take_lane(struct lexer *l)
+{
+    const int64_t n = take_number(l);
+    if (!l->failed && (n < INT32_MIN || n > UINT32_MAX))
+        lex_fail(l, "a lane is %lld; expected a number of 32 bits", (long long)n);
+    return (int32_t)(uint32_t)n;
+}
+
+/* pool NAME TYPE n n n ...: a number for each lane, or one for all of them */
 static int read_pool(struct reader *r, struct lexer *l)
 {
     struct pool_vector *p = arena_alloc(r->a, sizeof *p);
@@ -319,8 +328,11 @@ static int read_pool(struct reader *r, struct lexer *l)
     lex_next(l);
     if (!(p->type = isa_type(r->t, type.at, (size_t)type.size)))
         return lex_fail(l, "unknown type '%.*s'; expected a type of this table", type.size, type.at);
-    for (int i = 0; i < r->t->width && i < 16; i++)
-        p->lane[i] = (int32_t)take_number(l);
+    bool alike = false;
+    for (int i = 0; i < r->t->width && i < 16; i++) {
+        alike |= i == 1 && l->token.kind == TOKEN_END;
+        p->lane[i] = alike ? p->lane[0] : take_lane(l);
+    }
     r->t->pool[r->t->pools++] = p;
     return ends(l);
 }

@@ -5,44 +5,48 @@
 #include "launch.h"
 #include "tma.h"
 
+static int check_beginning(const char *name, long at, int step, struct gen_error *err)
+{
+    if (at % step == 0)
+        return 0;
+    snprintf(err->text, sizeof err->text, "%s_at is %ld; expected a multiple of %d elements for this level", name, at, step);
+    return -1;
+}
+
+/* Of tensors whose numbers are bytes: whatever reads them reads 16 at a time. */
+static int check_strides(const char *name, const int64_t count[3], const int64_t stride[3], struct gen_error *err)
+{
+    static const char *const sides[] = {"batch", "head", "row"};
+    for (int i = 0; i < 3; i++)
+        if (count[i] > 1 && stride[i] % 16 != 0) {
+            snprintf(err->text, sizeof err->text, "%s_stride of %s is %lld; expected a multiple of 16 elements for this level",
+                     name, sides[i], (long long)stride[i]);
+            return -1;
+        }
+    return 0;
+}
+
 /* Bytes two by two, as elements of the copy engine's 16 bits: it moves them as they are. */
 static int as_pairs(struct attn_cl_tensor *x, struct gen_error *err)
 {
-    static const char *const sides[] = {"batch", "head", "row"};
-    for (int i = 0; i < 3; i++) {
-        if (x->count[i] > 1 && x->stride[i] % 16 != 0) {
-            snprintf(err->text, sizeof err->text, "%s_stride of %s is %lld; expected a multiple of 16 elements for this level",
-                     x->name, sides[i], (long long)x->stride[i]);
-            return -1;
-        }
+    if (check_strides(x->name, x->count, x->stride, err) != 0)
+        return -1;
+    for (int i = 0; i < 3; i++)
         x->stride[i] /= 2;
-    }
     x->width /= 2;
     return 0;
 }
 
-/* Narrow rows that work-items read, 16 bytes at a time. */
+/* Narrow rows that work-items read. */
 static int check_read(const struct gpu_source *s, const struct attn_cl_args *a, const struct attn_cl_features *f,
                       struct gen_error *err)
 {
     const struct gpu_sides kv = gpu_sides_of_kv(s, a, f);
-    const long *const stride[2] = {a->k_stride, a->v_stride}, at[2] = {a->k_at, a->v_at},
-                      count[3] = {kv.batch, a->kv_heads, kv.rows};
-    static const char *const sides[] = {"batch", "head", "row"};
-    for (int i = 0; i < 2; i++) {
-        if (at[i] % 16 != 0) {
-            snprintf(err->text, sizeof err->text, "%c_at is %ld; expected a multiple of 16 elements for this level", "kv"[i],
-                     at[i]);
-            return -1;
-        }
-        for (int d = 0; d < 3; d++)
-            if (count[d] > 1 && stride[i][d] % 16 != 0) {
-                snprintf(err->text, sizeof err->text, "%c_stride of %s is %ld; expected a multiple of 16 elements for this level",
-                         "kv"[i], sides[d], stride[i][d]);
-                return -1;
-            }
-    }
-    return 0;
+    const int64_t count[3] = {kv.batch, a->kv_heads, kv.rows};
+    return check_beginning("k", a->k_at, 16, err) != 0 || check_strides("k", count, a->k_stride, err) != 0 ||
+                   check_beginning("v", a->v_at, 16, err) != 0 || check_strides("v", count, a->v_stride, err) != 0
+               ? -1
+               : 0;
 }
 
 int gpu_make_maps(const struct gpu_source *s, const struct attn_cl_args *args, const struct attn_cl_features *f,
@@ -70,11 +74,8 @@ int gpu_make_maps(const struct gpu_source *s, const struct attn_cl_args *args, c
         if (tma_map(&tensor[i], words, err) != 0)
             return -1;
         memcpy(out[i], words, sizeof words);
-        if (at[i] % step == 0)
-            continue;
-        snprintf(err->text, sizeof err->text, "%s_at is %ld; expected a multiple of %d elements for this level",
-                 tensor[i].name, at[i], step);
-        return -1;
+        if (check_beginning(tensor[i].name, at[i], step, err) != 0)
+            return -1;
     }
     return 0;
 }

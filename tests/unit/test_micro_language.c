@@ -475,6 +475,56 @@ static void test_too_much(void **state)
              "t.micro:3: error: there are more than 16384 instructions; expected a smaller micro-kernel");
 }
 
+/* ---- vectors of numbers ---- */
+
+/* The table of isa avx2 with that line before its first op: 0, or -1 and why it is refused. */
+static int open_with(struct dialects *out, const char *line, struct gen_error *err)
+{
+    int which = 0;
+    while (!strstr(dialects_files[which], "avx2.isa"))
+        which++;
+    const struct embedded_file *f = embedded_find(dialects_files[which]);
+    const size_t at = (size_t)(strstr(f->data, "\nop ") + 1 - f->data), size = f->size + strlen(line);
+    char *text = malloc(size + 1);
+    assert_non_null(text);
+    snprintf(text, size + 1, "%.*s%s%s", (int)at, f->data, line, f->data + at);
+    int result = dialects_open(out, which, text, size, err);
+    free(text);
+    return result;
+}
+
+static void test_pools(void **state)
+{
+    static const struct {
+        const char *line, *why; /* why NULL: the last lane is `last` */
+        int32_t first, last;
+    } cases[] = {
+        {"pool p i32 1 2 3 4 5 6 7 -8\n", NULL, 1, -8},
+        {"pool p i32 -2147483648\n", NULL, INT32_MIN, INT32_MIN},
+        {"pool p i32 0xffffffff\n", NULL, -1, -1},
+        {"pool p i32 0x80000000 1 2 3 4 5 6 7\n", NULL, INT32_MIN, 7},
+        {"pool p i32 0x100000000\n", "a lane is 4294967296; expected a number of 32 bits", 0, 0},
+        {"pool p i32 1 2 3 -2147483649\n", "a lane is -2147483649; expected a number of 32 bits", 0, 0},
+        {"pool p i32 1 2\n", "expected a whole number", 0, 0},
+        {"pool p i32\n", "expected a whole number", 0, 0},
+        {"pool p i32 1 2 3 4 5 6 7 8 9\n", "found '9'; expected the line's end", 0, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct dialects l;
+        struct gen_error err = {0};
+        const int result = open_with(&l, cases[i].line, &err);
+        if (cases[i].why ? result == 0 || !strstr(err.text, cases[i].why) : result != 0)
+            fail_msg("%s: '%s'; expected %s", cases[i].line, err.text, cases[i].why ? cases[i].why : "no error");
+        if (result == 0) {
+            const struct isa_table *t = dialects_table(&l, "avx2");
+            assert_int_equal(t->pool[t->pools - 1]->lane[0], cases[i].first);
+            assert_int_equal(t->pool[t->pools - 1]->lane[t->width - 1], cases[i].last);
+        }
+        dialects_close(&l);
+    }
+}
+
 /* ---- damaged texts ---- */
 
 /* Reads the micro-kernels with this text for one of their files, and writes out and lowers those of few queries, or those of
@@ -573,6 +623,7 @@ int main(void)
         cmocka_unit_test(test_wrong_blocks),
         cmocka_unit_test(test_wrong_macros),
         cmocka_unit_test(test_too_much),
+        cmocka_unit_test(test_pools),
         cmocka_unit_test(test_mutated_text),
         cmocka_unit_test(test_mutated_tables),
     };
