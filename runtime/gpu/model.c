@@ -321,8 +321,10 @@ static double ampere_split_cycles(const struct variant *v, const struct tune_tar
     const double step =
         larger(larger(there * compute, larger(compute + 460, copy)), larger(memory, 1400.0 / larger(v->field[F_STAGES] - 1, 0.5)));
     const double waves = many > there ? all / (units * there) + 0.1 : 1;
-    /* One group merges a slice: its warps read 16 splits of 32 chunks, of four columns each, in about 1500 cycles. */
-    const double merged = splits > 1 ? 4000 + 1500 * up(rows * heads * s.dv / 4 * splits, 512) / 512 / g.warps : 0;
+    /* A warp reads 16 splits of 32 chunks, of four columns each, in about 1500 cycles. Who comes last with a
+     * slice merges it, and others of the last two groups of each multiprocessor help. */
+    const double help = 2 * units * splits / all, merge = up(rows * heads * s.dv / 4 * splits, 512) / 512 / g.warps;
+    const double merged = splits > 1 ? 4000 + 1500 * larger(1, merge / larger(1, help < splits ? help : splits)) : 0;
     return 1.2 * ((steps * step + 3000) * waves + merged) * units / ((double)t->batch * t->heads);
 }
 

@@ -349,20 +349,19 @@ INLINED struct tile unit_from(int t, int units, const struct source *f, const st
 }
 
 % if FETCHES
-%# Twice as much would save no more: where it comes while others still merge, it slows them down.
-% let FETCHED = max(98304/(BK*128*(ceil_div(HD, NARROW ? 128 : 64) + ceil_div(HDV, NARROW ? 128 : 64))), 1)
-/* Asks L2 for the first keys and values of this group's first unit, while launches before this one may still be running, and writing
- * there. What they write goes to L2, too, so that what is copied from it later is not old. */
+/* Asks L2 for the first tile of keys and values of this group's first unit, while launches before this one may still be running, and
+ * writing there. What they write goes to L2, too, so that what is copied from it later is not old. More tiles would be in the way of
+ * what others still merge, and of this group's own copies. */
 INLINED void fetch_ahead(const struct source *f, const struct attn_cl_args *a, __global const long *kv_lens${INSIDE ? ", int inside" : ""}${WINDOW ? ", const struct attn_cl_features *features" : ""})
 {
     const struct tile x = tile_at(group_number(), 1, a, &f->d, kv_lens${WINDOW ? ", features" : ""});
-    for (int n = 1; n <= min(x.count, ${FETCHED}); n++) {
-        const int row = row_of(&x, x.from + x.count - n);
-        for (int c = 0; c < ${ceil_div(HD, NARROW ? 128 : 64)}; c++)
-            box_prefetch(f->k, 64 * c, row, x.g, x.b);
-        for (int c = 0; c < ${ceil_div(HDV, NARROW ? 128 : 64)}${INSIDE ? " && !inside" : ""}; c++)
-            box_prefetch(f->v, 64 * c, row, x.g, x.b);
-    }
+    const int row = row_of(&x, x.from + x.count - 1);
+    if (x.count == 0)
+        return;
+    for (int c = 0; c < ${ceil_div(HD, NARROW ? 128 : 64)}; c++)
+        box_prefetch(f->k, 64 * c, row, x.g, x.b);
+    for (int c = 0; c < ${ceil_div(HDV, NARROW ? 128 : 64)}${INSIDE ? " && !inside" : ""}; c++)
+        box_prefetch(f->v, 64 * c, row, x.g, x.b);
 }
 
 % end

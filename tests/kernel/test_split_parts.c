@@ -238,16 +238,15 @@ static void check_units(const int (*u)[8], int count, const struct attn_cl_args 
 
 static const int shapes[][3] = {{1, 1, 0}, {3, SPLIT, 0}, {16, SPLIT + 1, -2}, {64, 5 * SPLIT - 1, 0}, {150, 700, -300}};
 
-/* What each group asks for ahead, of so many units: all tiles of a unit, which are at most two; nothing of other keys. */
+/* What each group asks for ahead, of so many units: a unit's last tile, with which it begins; nothing of other keys. */
 enum { TILES = 8, ASKED = SEQUENCES * KV_HEADS * TILES * BOXES };
 static void check_ahead(const struct suite *on, int causal, const struct attn_cl_args *a, const struct attn_cl_split *split,
                         const long *lens, const int (*u)[8], int count)
 {
     unsigned expected[ASKED] = {0}, asked[2][ASKED] = {{0}};
     for (int t = 0; t < count; t++)
-        for (int j = u[t][4]; j < u[t][4] + u[t][5]; j++)
-            for (int c = 0; c < BOXES && lens[u[t][3]] > 0; c++)
-                expected[((u[t][3] * KV_HEADS + u[t][2]) * TILES + j) * BOXES + c]++;
+        for (int c = 0; c < BOXES && u[t][5] > 0 && lens[u[t][3]] > 0; c++)
+            expected[((u[t][3] * KV_HEADS + u[t][2]) * TILES + u[t][4] + u[t][5] - 1) * BOXES + c]++;
     cl_mem m[3] = {card_buffer(&on->card, lens, SEQUENCES * sizeof *lens), card_buffer(&on->card, asked[0], sizeof asked[0]),
                    card_buffer(&on->card, asked[1], sizeof asked[1])};
     const struct card_argument args[] = {
