@@ -149,6 +149,71 @@ class Sdpa(unittest.TestCase):
             found[shared] += 1
         self.assertGreater(min(found), 10)
 
+    def test_recycled_results(self):
+        """Large results have memory of earlier ones that are gone; what is kept has a bound, also in a child and in threads."""
+        from attngen import _memory
+        k = draw(1, 4, 20, 64)
+        q = [draw(1, 4, rows, 64) for rows in (1024, 1100, 2000, 9000)]  # 1 MiB and more; 1024 and 1100 rows share blocks
+        expected = [attngen.sdpa(x, k, k, out=np.empty_like(x)) for x in q]
+        first = attngen.sdpa(q[0], k, k)
+        part, at = first[0, 1:, 5:], first.__array_interface__["data"][0]
+        del first
+        self.assertNotEqual(attngen.sdpa(-q[0], k, k).__array_interface__["data"][0], at)
+        np.testing.assert_array_equal(part, expected[0][0, 1:, 5:])
+        del part
+        self.assertEqual(attngen.sdpa(q[0], k, k).__array_interface__["data"][0], at)
+
+        def loop():
+            for i in range(40):
+                kept = [attngen.sdpa(x, k, k) for x in q[i % 3:]]
+                np.testing.assert_array_equal(kept[0], expected[i % 3])
+
+        failed = []
+
+        def guarded():
+            try:
+                loop()
+            except BaseException as error:
+                failed.append(error)
+
+        try:
+            attngen.configure(kept_bytes=8 << 20)
+            threads = [threading.Thread(target=guarded) for _ in range(4)]
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+            self.assertEqual(failed, [])
+            many = [attngen.sdpa(q[0], k, k) for _ in range(20)]
+            self.assertEqual(len({o.__array_interface__["data"][0] for o in many}), 20)
+            del many
+            self.assertTrue(0 < _memory._held <= 8 << 20)
+            self.assertEqual(_memory._held, sum(size * len(places) for size, places in _memory._freed.items()))
+            with _memory._lock:  # as where the end of an array interrupts a call
+                child = os.fork()
+                if child == 0:
+                    try:
+                        loop()
+                        os._exit(0)
+                    except BaseException:
+                        os._exit(1)
+            self.assertEqual(os.waitpid(child, 0)[1], 0)
+            attngen.configure(kept_bytes=0)
+            loop()
+            self.assertEqual(_memory._held, 0)
+            with self.assertRaisesRegex(attngen.Invalid, "kept_bytes is -1"):
+                attngen.configure(kept_bytes=-1)
+        finally:
+            attngen.configure(kept_bytes=1 << 27)
+
+    def test_results_at_the_end(self):
+        """Python ends in silence while results are alive, in cycles and in names of modules."""
+        program = ("import attngen, numpy\nq = numpy.ones((1, 4, 2000, 64), numpy.float32)\nk = q[:, :, :9]\n"
+                   "o = [attngen.sdpa(q, k, k)]\no.append(o)\nattngen.o = numpy.o = attngen.sdpa(q, k, k)\n")
+        environment = dict(os.environ, PYTHONPATH=os.pathsep.join(p for p in sys.path if p))
+        said = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
+        self.assertEqual((said.returncode, said.stdout), (0, b""))
+
     def test_overlap(self):
         q, k, v = (draw(2, 4, 16, 32) for _ in range(3))
         lse = np.zeros((2, 4, 16), np.float32)

@@ -237,17 +237,49 @@ class Sdpa(unittest.TestCase):
 
 
     def test_large_result(self):
-        """New memory in large pages holds what memory of the caller does."""
-        from attngen import _plans
-        had, _plans.LEAST_FRESH = _plans.LEAST_FRESH, 1 << 20
-        try:
-            q, k = torch.randn(1, 4, 9000, 72), torch.randn(1, 4, 20, 72)
-            expected = attngen.sdpa(q, k, k, out=torch.empty_like(q))
-            for _ in range(3):
-                self.assertTrue(torch.equal(attngen.sdpa(q, k, k), expected))
-            self.assertTrue(torch.equal(attngen.attention(q, k, k), attngen.attention(q, k, k, out=torch.empty_like(q))))
-        finally:
-            _plans.LEAST_FRESH = had
+        """Memory that earlier results had, and new memory in large pages, hold what memory of the caller does."""
+        from attngen import _memory
+        q, k = torch.randn(1, 9000, 4, 288).transpose(1, 2), torch.randn(1, 4, 20, 288)
+        expected = attngen.sdpa(q, k, k, out=torch.empty_like(q))
+        for kept in (1 << 27, 0):
+            attngen.configure(kept_bytes=kept)
+            try:
+                for _ in range(3):
+                    o = attngen.sdpa(q, k, k)
+                    self.assertTrue(torch.equal(o, expected))
+                    self.assertEqual(o.stride(), q.stride())
+                o = attngen.attention(q, k, k)
+                self.assertTrue(torch.equal(o, attngen.attention(q, k, k, out=torch.empty_like(q))))
+            finally:
+                del o
+                self.assertEqual(_memory._held > 0, kept > 0)
+                attngen.configure(kept_bytes=1 << 27)
+
+    def test_recycled_result(self):
+        """A result in memory of an earlier one is a tensor like others, and has it until the last view of it is gone."""
+        q, k = torch.randn(2, 4, 300, 128).to(torch.bfloat16), torch.randn(2, 4, 20, 128).to(torch.bfloat16)
+        first = attngen.sdpa(q, k, k)
+        self.assertIs(first._base, None)
+        self.assertTrue(first.is_contiguous() and first.untyped_storage().nbytes() == first.nbytes)
+        kept, at = first[1, 2], first.data_ptr()
+        was = kept.clone()
+        del first
+        others = [attngen.sdpa(-q, k, k) for _ in range(3)]
+        self.assertNotIn(at, [o.data_ptr() for o in others])
+        self.assertTrue(torch.equal(kept, was))
+        del kept, was
+        self.assertEqual(attngen.sdpa(q, k, k).data_ptr(), at)
+        weight = torch.ones(128, requires_grad=True)
+        o = others.pop()
+        o *= weight.to(torch.bfloat16)  # a view that was made without gradients would refuse this
+        o.sum().backward()
+        with torch.inference_mode():
+            self.assertTrue(attngen.sdpa(q, k, k).is_inference())
+        o = attngen.sdpa(torch.nn.Parameter(q, requires_grad=False), k, k)
+        self.assertIs(type(o), torch.Tensor)
+        o.share_memory_()
+        self.assertTrue(torch.equal(o, attngen.sdpa(q, k, k)))
+        self.assertNotEqual(o.data_ptr(), attngen.sdpa(q, k, k).data_ptr())
 
     def test_out_is_known_as_written(self):
         q, x, w = torch.randn(1, 2, 9, 16), torch.randn(1, 2, 9, 16, requires_grad=True), torch.randn(1, 2, 9, 16)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Optional
 
-from . import _c, _plans
+from . import _c, _memory, _plans
 from ._c import Error, Failed, Invalid, NoMemory, Unsupported
 from ._call import Plan, attention, fallbacks, sdpa, supports, tune
 from ._program import cache_path, devices, emit
@@ -25,7 +25,7 @@ __version__ = "0.1"
 
 def configure(*, rigor: Optional[str] = None, time_limit: Optional[float] = None, compiler: Optional[str] = None,
               threads: Optional[int] = None, cache_dir: Optional[str] = None, fallback: Optional[str] = None,
-              openmp: Optional[bool] = None, invariant: Optional[bool] = None) -> None:
+              openmp: Optional[bool] = None, invariant: Optional[bool] = None, kept_bytes: Optional[int] = None) -> None:
     """Sets defaults for the calls that follow in this process. What is not given keeps its value.
 
     rigor: how to choose a kernel if the cache has no winner for the sides of a call: "estimate" (the default; a model
@@ -39,6 +39,8 @@ def configure(*, rigor: Optional[str] = None, time_limit: Optional[float] = None
         libattn's own, so that the two do not compete for processors. The results have the same bits.
     invariant: True makes plans whose rows have the same bits whatever else a call holds (attngen.attention says exactly
         what is promised).
+    kept_bytes: how much memory of results that are gone is kept for later results on the processor, 128 MiB by default; 0
+        leaves all memory to NumPy and PyTorch.
     fallback: "torch" lets PyTorch compute what sdpa cannot; "" ends that.
     """
     if rigor is not None:
@@ -47,6 +49,8 @@ def configure(*, rigor: Optional[str] = None, time_limit: Optional[float] = None
         _plans._choice("compiler", _c.COMPILERS, compiler)
     if threads is not None and not 0 <= _plans.int64("threads", threads) <= 1024:
         raise Invalid(f"threads is {threads}; expected 0..1024")
+    if kept_bytes is not None and _plans.int64("kept_bytes", kept_bytes) < 0:
+        raise Invalid(f"kept_bytes is {kept_bytes}; expected a number of bytes, or 0 for none")
     for name, on in (("openmp", openmp), ("invariant", invariant)):
         if on is not None:
             _plans.flag(name, on)
@@ -62,6 +66,8 @@ def configure(*, rigor: Optional[str] = None, time_limit: Optional[float] = None
                         ("openmp", openmp), ("invariant", invariant)):
         if value is not None:
             _plans.defaults[name] = value
+    if kept_bytes is not None:
+        _memory.keep(int(kept_bytes))
     if fallback is not None:
         _plans.defaults["fallback"] = fallback or None
     _plans.forget()

@@ -9,7 +9,7 @@ import ctypes
 import sys
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
-from . import _c
+from . import _c, _memory
 
 
 class View(NamedTuple):
@@ -40,6 +40,15 @@ class Plain:
 
     def wrote(self, out: Any) -> None:
         pass
+
+    def large(self, call: Any, like: Any) -> Any:
+        """A new array for the large result of a prepared call: in memory that earlier results had, else of the library."""
+        block = _memory.block(call.large)
+        if block is not None:
+            return self.on(block, call.o_shape, call.o_strides, call.o_dtype)
+        o = self.empty(call.o_shape, call.o_strides, call.o_dtype, like)
+        _memory.want_huge_pages(self.pointer(o), call.large)
+        return o
 
     def check(self, *arrays: Any) -> None:
         pass
@@ -83,17 +92,25 @@ class NumpyAdapter(Plain):
         return View(self.pointer(a), a.shape, tuple(stride // size for stride in a.strides), dtype, -1,
                     a.flags.writeable)
 
+    def _type(self, dtype: str) -> Any:
+        import numpy
+        if dtype != "bf16":
+            return {"f32": numpy.float32, "f16": numpy.float16, "i8": numpy.int8, "u8": numpy.uint8}[dtype]
+        try:
+            import ml_dtypes  # which is there if the caller's arrays are NumPy's
+        except ImportError:
+            raise _c.Unsupported("out is missing, and NumPy has bfloat16 only by ml_dtypes, which is not installed; "
+                                 "expected one of the two") from None
+        return ml_dtypes.bfloat16
+
+    def on(self, block: Any, shape: Tuple[int, ...], strides: Tuple[int, ...], dtype: str) -> Any:
+        import numpy
+        kind = numpy.dtype(self._type(dtype))
+        return numpy.ndarray(shape, kind, block, 0, [stride * kind.itemsize for stride in strides])
+
     def empty(self, shape: Tuple[int, ...], strides: Tuple[int, ...], dtype: str, like: Any) -> Any:
         import numpy
-        if dtype == "bf16":
-            try:
-                import ml_dtypes  # which is there if the caller's arrays are NumPy's
-            except ImportError:
-                raise _c.Unsupported("out is missing, and NumPy has bfloat16 only by ml_dtypes, which is not installed; "
-                                     "expected one of the two") from None
-            kind: Any = ml_dtypes.bfloat16
-        else:
-            kind = {"f32": numpy.float32, "f16": numpy.float16, "i8": numpy.int8, "u8": numpy.uint8}[dtype]
+        kind = self._type(dtype)
         order = sorted(range(len(shape)), key=lambda i: -strides[i])
         memory = numpy.empty([shape[i] for i in order], kind)
         return memory.transpose(sorted(range(len(shape)), key=lambda i: order[i]))
@@ -202,6 +219,9 @@ class DlpackAdapter(Plain):
 
     def view(self, a: Exported) -> View:
         return a.view
+
+    def on(self, block: Any, shape: Tuple[int, ...], strides: Tuple[int, ...], dtype: str) -> Any:
+        return NUMPY.on(block, shape, strides, dtype)
 
     def empty(self, shape: Tuple[int, ...], strides: Tuple[int, ...], dtype: str, like: Exported) -> Any:
         if like.device < 0:

@@ -163,8 +163,6 @@ def _open_library() -> ctypes.CDLL:
 _lock = threading.RLock()
 _lib: Optional[ctypes.CDLL] = None
 _context: Optional[int] = None
-_madvise: Any = None
-HUGE = 1 << 21
 _kept: List[Any] = []  # what libattn holds pointers to: the log's callback
 cache_dir: Optional[str] = None  # what configure() was told; None: libattn's own rule
 
@@ -194,18 +192,6 @@ def _log(_user: Any, level: int, text: bytes) -> None:
     import logging
     logging.getLogger("attngen").log(logging.INFO if level else logging.WARNING, "%s",
                                      text.decode("utf-8", "replace"))
-
-
-def want_huge_pages(address: int, size: int) -> None:
-    """Asks the system for pages of 2 MiB for new memory, as NumPy does: a fault for every 4 KiB of a large result can take
-    longer than the kernel."""
-    global _madvise
-    if _madvise is None:
-        _madvise = ctypes.CDLL(None).madvise
-        _madvise.argtypes, _madvise.restype = [c_size_t, c_size_t, c_int], c_int
-    begin, end = (address + HUGE - 1) // HUGE * HUGE, (address + size) // HUGE * HUGE
-    if begin < end:
-        _madvise(begin, end - begin, 14)  # MADV_HUGEPAGE; where it is refused, pages are small
 
 
 def context() -> int:

@@ -180,6 +180,8 @@ def sdpa_now(adapter: Any, query: Any, key: Any, value: Any, attn_mask: Any, dro
         pointer = adapter.pointer
         if out is not None:
             o = out
+        elif call.large:
+            o = adapter.large(call, query)
         elif call.like_q and adapter is not NUMPY:
             o = adapter.empty_like(query)
         else:
@@ -188,8 +190,6 @@ def sdpa_now(adapter: Any, query: Any, key: Any, value: Any, attn_mask: Any, dro
         extras = () if mask_at is None else ((mask_at, pointer(attn_mask)),)
         if out is not None:
             call.apart.check((o_at, q_at, k_at, v_at, *[at for _, at in extras]))
-        elif call.fresh:
-            _c.want_huge_pages(o_at, call.fresh)
         call.execute(q_at, k_at, v_at, o_at, 0, extras, None if call.device < 0 else adapter.stream(call.device))
         if out is not None:
             adapter.wrote(out)
@@ -230,7 +230,7 @@ def _sdpa_exported(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: 
         if not (fallback or _plans.defaults["fallback"]):
             raise
         return _fall_back(error, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out)
-    result = out if o is not None else DLPACK.empty(call.o_shape, call.o_strides, call.o_dtype, q)
+    result = out if o is not None else _new(DLPACK, call, q)
     at = o.view.pointer if o is not None else adapter_of(result).pointer(result)
     extras = () if mask is None else ((mask_at, mask.view.pointer),)
     if o is not None:
@@ -310,7 +310,7 @@ def _attend(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], q: Any, k: A
         call = _prepare(views, o_view, options, adapter.threads(), plan)
         _plans.remember(cache, signature, call)
     first = arrays["q"]
-    o = out if out is not None else adapter.empty(call.o_shape, call.o_strides, call.o_dtype, first)
+    o = out if out is not None else _new(adapter, call, first)
     o_at = (o_adapter or adapter_of(o)).pointer(o_array if out is not None else o)
     lse_at = 0
     if wants_lse:
@@ -326,8 +326,6 @@ def _attend(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], q: Any, k: A
         if call.apart is None:
             call.apart = Apart(_written(call, wants_lse), {name: adapters[name].view(a) for name, a in arrays.items()})
         call.apart.check((o_at, *((lse_at,) if wants_lse else ()), *at.values()))
-    if call.fresh and out is None:
-        _c.want_huge_pages(o_at, call.fresh)
     call.execute(at["q"], at["k"], at["v"], o_at, lse_at, extras,
                  None if call.device < 0 else adapter.stream(call.device))
     if out is not None:
@@ -335,6 +333,10 @@ def _attend(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], q: Any, k: A
     if wants_lse and lse is not True:
         adapter_of(lse).wrote(lse)
     return (o, lse_out) if wants_lse else o
+
+
+def _new(adapter: Any, call: Call, like: Any) -> Any:
+    return adapter.large(call, like) if call.large else adapter.empty(call.o_shape, call.o_strides, call.o_dtype, like)
 
 
 def _written(call: Call, lse: bool) -> Dict[str, View]:
@@ -369,6 +371,8 @@ def _attend_plain(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], adapte
         _plans.remember(cache, signature, call)
     if out is not None:
         o = out
+    elif call.large:
+        o = adapter.large(call, q)
     elif call.like_q:
         o = adapter.empty_like(q)
     else:
@@ -380,8 +384,6 @@ def _attend_plain(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], adapte
         if call.apart is None:
             call.apart = Apart(_written(call, False), {"q": adapter.view(q), "k": adapter.view(k), "v": adapter.view(v)})
         call.apart.check((o_at, q_at, k_at, v_at))
-    elif call.fresh:
-        _c.want_huge_pages(o_at, call.fresh)
     call.execute(q_at, k_at, v_at, o_at, 0 if found is None else pointer(found), (),
                  None if call.device < 0 else adapter.stream(call.device))
     if out is not None:

@@ -9,7 +9,7 @@ import struct
 import threading
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-from . import _c, _openmp
+from . import _c, _memory, _openmp
 
 # What a call uses if it does not say otherwise; configure() changes it.
 defaults: Dict[str, Any] = {"rigor": "estimate", "compiler": "tcc", "time_limit": 0.0, "threads": None,
@@ -227,7 +227,6 @@ def forget() -> None:
 # ---- prepared calls --------------------------------------------------------------------------------------------------
 
 _caches: List[Dict[Any, Any]] = []
-LEAST_FRESH = 1 << 25  # bytes: malloc takes so much from the system each time, and gives it back
 MOST_CALLS = 4096  # in a cache: a growing KV cache makes one for each token, which is never used again
 _FIVE = struct.Struct("5Q").pack_into
 _ONE = struct.Struct("Q").pack_into
@@ -252,7 +251,7 @@ class Call:
     a struct of its own from `free`, or makes one."""
 
     __slots__ = ("plan", "run", "o_shape", "o_strides", "o_dtype", "lse_shape", "free", "like_q", "device", "parts",
-                 "fresh", "apart", "starts", "_execute", "_execute_cuda", "_handle")
+                 "large", "apart", "starts", "_execute", "_execute_cuda", "_handle")
     _execute_cuda: Any
     starts: Any  # of packed sequences, whose ends are looked at: see Request in _prepare.py
     apart: Any  # see _overlap.py; only for calls that write to their caller's memory
@@ -265,7 +264,7 @@ class Call:
         self.like_q = False  # whether O has q's type, sides and strides
         self.o_shape, self.o_strides, self.o_dtype, self.lse_shape = o_shape, o_strides, o_dtype, lse_shape
         size = math.prod(o_shape) * (4 if o_dtype == "f32" else 2)
-        self.fresh = size if device < 0 and size >= LEAST_FRESH else 0  # bytes of a new O in memory never used before
+        self.large = size if device < 0 and size >= _memory.LEAST else 0  # bytes of a new O that gets a block of memory
         self.free: List[Any] = []
         self.apart, self.starts = None, ()
         self._execute, self._handle = lib.attn_execute, plan.handle

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import torch
 from torch.autograd import forward_ad
 
-from . import _c
+from . import _c, _memory
 from ._arrays import NUMPY, View, adapter_of
 from ._plans import LEAST_KEYS, defaults, element_type, rounded
 from ._prepare import BLOCKS, EXTRAS, Options, dense_like, values_of
@@ -17,6 +17,7 @@ _NAMES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", to
 if hasattr(torch, "float8_e4m3fn"):
     _NAMES[torch.float8_e4m3fn] = "fp8"
 _TYPES = {name: dtype for dtype, name in _NAMES.items()}
+_PLAIN = (torch.Tensor, torch.nn.Parameter)  # whose results are no tensors of a class of their own
 _grad_is_on = torch.is_grad_enabled
 _current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 _threads = torch.get_num_threads
@@ -142,6 +143,18 @@ class TorchAdapter:
         return torch.empty_strided(shape, strides, dtype=kind, device=like.device)
 
     empty_like = staticmethod(torch.empty_like)
+
+    @staticmethod
+    def large(call: Any, like: Any) -> Any:
+        """A new tensor for the large result of a prepared call: in memory that earlier results had, else of PyTorch."""
+        block = _memory.block(call.large) if type(like) in _PLAIN else None
+        if block is not None:
+            kind = _TYPES[call.o_dtype]
+            o = torch.frombuffer(block, dtype=kind, count=call.large // kind.itemsize)
+            return o.as_strided_(call.o_shape, call.o_strides)  # in place, so that it is no view
+        o = TorchAdapter.empty(call.o_shape, call.o_strides, call.o_dtype, like)
+        _memory.want_huge_pages(o.data_ptr(), call.large)
+        return o
 
     @staticmethod
     def wrote(out: Any) -> None:
