@@ -3,6 +3,7 @@ models ask for. No model is downloaded: one is in a package of PyPI, the others 
 import copy
 import importlib.util
 import os
+import pickle
 import sys
 import unittest
 
@@ -99,6 +100,78 @@ class Models(unittest.TestCase):
     def test_static_cache(self):
         self.write(transformers.LlamaForCausalLM, transformers.LlamaConfig(**small), cache_implementation="static",
                    disable_compile=True)
+
+    def test_growing_layer(self):
+        """A layer that grows in place gives what transformers' own gives, whatever happens between two tokens, and what it gave
+        before stays as it was."""
+        from attngen._growing import GrowingLayer
+        from transformers.cache_utils import DynamicLayer
+        own, ours, held = DynamicLayer(), GrowingLayer(), []
+
+        def grow(rows, batch=2, dtype=torch.float32):
+            key, value = (torch.randn(batch, 3, rows, d, device=DEVICE).to(dtype) for d in (8, 6))
+            for a, b in zip(own.update(key, value), ours.update(key, value)):
+                self.assertTrue(a.dtype is b.dtype and torch.equal(a, b))
+                held.append((b, b.clone()))
+            self.assertEqual(own.get_seq_length(), ours.get_seq_length())
+
+        def both_layers(change):
+            for layer in (own, ours):
+                change(layer)
+
+        for rows in (17, *[1] * 150, 40, 1):
+            grow(rows)
+        at = ours.keys.data_ptr()
+        grow(1)
+        self.assertEqual(ours.keys.data_ptr(), at)  # nothing was copied
+        left = own.get_seq_length() - 5
+        both_layers(lambda layer: layer.crop(left if int(transformers.__version__.split(".")[0]) < 5 else -5))
+        grow(1)
+        both_layers(lambda layer: layer.reorder_cache(torch.tensor([1, 0], device=DEVICE)))
+        grow(1)
+        for other in (copy.copy(ours), copy.deepcopy(ours), pickle.loads(pickle.dumps(ours))):
+            other.update(torch.zeros(2, 3, 1, 8, device=DEVICE), torch.zeros(2, 3, 1, 6, device=DEVICE))
+        grow(1)
+        with torch.inference_mode():
+            grow(1)
+            grow(200)
+        grow(1)
+        grow(2, dtype=torch.float64)
+        both_layers(lambda layer: layer.batch_repeat_interleave(2))
+        grow(1, batch=4, dtype=torch.float64)
+        both_layers(lambda layer: layer.batch_select_indices(torch.tensor([0, 3], device=DEVICE)))
+        grow(1, dtype=torch.float64)
+        for tensor, was in held:
+            self.assertTrue(torch.equal(tensor, was))
+        with self.assertRaises(RuntimeError):  # one row for a batch of two
+            ours.update(torch.zeros(1, 3, 1, 8, device=DEVICE), torch.zeros(1, 3, 1, 6, device=DEVICE))
+        key, layer = torch.randn(1, 1, 2, 4, requires_grad=True, device=DEVICE), GrowingLayer()
+        layer.update(key, key)
+        layer.update(key, key)[0].sum().backward()
+        self.assertTrue(torch.equal(key.grad, torch.full_like(key, 2)))
+
+    def test_growing_cache(self):
+        """generate() makes a cache that grows for attngen alone, unless it is given one; beams and rollbacks change it."""
+        from attngen._growing import GrowingCache, GrowingLayer
+        model, other = both(transformers.LlamaForCausalLM, transformers.LlamaConfig(**small))
+        x = torch.randint(3, 200, (2, 17), device=DEVICE)
+        options = dict(max_new_tokens=20, do_sample=False, return_dict_in_generate=True)
+        for m, kind in ((model, transformers.cache_utils.DynamicLayer), (other, GrowingLayer)):
+            cache = m.generate(x, **options).past_key_values
+            self.assertEqual({type(layer) for layer in cache.layers}, {kind})
+            self.assertEqual(type(cache), transformers.DynamicCache)
+        mine = transformers.DynamicCache()
+        self.assertIs(other.generate(x, past_key_values=mine, **options).past_key_values, mine)
+        self.assertEqual({type(layer) for layer in mine.layers}, {transformers.cache_utils.DynamicLayer})
+        expected = model.generate(x, **options).sequences
+        ours = attngen.transformers.GrowingCache()
+        self.assertIs(attngen.transformers.GrowingCache, GrowingCache)
+        self.assertTrue(torch.equal(model.generate(x, past_key_values=ours, **options).sequences, expected))
+        self.assertEqual({type(layer) for layer in ours.layers}, {GrowingLayer})
+        for given, more in ((x, dict(num_beams=3)), (x[:1], dict(prompt_lookup_num_tokens=3, eos_token_id=199)),
+                            (x, dict(num_return_sequences=2, num_beams=2))):
+            found = [m.generate(given, max_new_tokens=20, do_sample=False, **more) for m in (model, other)]
+            self.assertTrue(torch.equal(*found), more)
 
     def batch(self, kind, config):
         """Prompts of several lengths, one longer than a step takes, into a cache of blocks: tokens as generate writes them."""

@@ -10,7 +10,7 @@ Needs transformers 4.56 or later, for models like BERT 5.0, and for continuous b
 """
 from __future__ import annotations
 
-from typing import Any, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Dict, NamedTuple, Optional, Set, Tuple
 
 import torch
 
@@ -180,18 +180,52 @@ def _admit() -> None:
     manager.switch_to_cb_friendly_attn = switch
 
 
+_names: Set[str] = set()  # that register() was given
+
+
+def _let_grow() -> None:
+    """Has generate() of models with these names make a cache whose layers grow in place. A cache that the caller gives, or
+    asks for by cache_implementation, stays what it is."""
+    from transformers.generation.utils import GenerationMixin
+    own: Any = getattr(GenerationMixin, "_prepare_cache_for_generation", None)
+    if own is None or hasattr(own, "attngen"):
+        return
+
+    def prepare(self: Any, generation_config: Any, model_kwargs: Any, *args: Any, **kwargs: Any) -> Any:
+        given = model_kwargs.get("past_key_values")
+        found = own(self, generation_config, model_kwargs, *args, **kwargs)
+        made = model_kwargs.get("past_key_values")
+        if made is not given and self.config.get_text_config(decoder=True)._attn_implementation in _names:
+            from . import _growing
+            _growing.let_grow(made)
+        return found
+
+    setattr(prepare, "attngen", True)
+    setattr(GenerationMixin, "_prepare_cache_for_generation", prepare)
+
+
 def register(name: str = "attngen") -> None:
     """Registers attn_implementation=name with transformers, with the masks of "sdpa"; and "paged|" + name, which
     continuous batching uses and which takes no mask. Where transformers no longer know the prefix "paged|", which is since
-    5.20, generate_batch uses it for models with attn_implementation=name."""
+    5.20, generate_batch uses it for models with attn_implementation=name. The cache that generate() makes for such a model
+    by default is a GrowingCache then."""
     import transformers
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
     AttentionInterface.register(name, attention_forward)
     AttentionMaskInterface.register(name, sdpa_mask)
+    _names.add(name)
+    _let_grow()
     if tuple(int(x) for x in transformers.__version__.split(".")[:2]) < (5, 20):
         AttentionInterface.register("paged|" + name, paged_attention_forward)
         return
     _paged[name] = name + "_paged"
     AttentionInterface.register(_paged[name], paged_attention_forward)
     _admit()
+
+
+def __getattr__(name: str) -> Any:
+    if name == "GrowingCache":
+        from ._growing import GrowingCache
+        return GrowingCache
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

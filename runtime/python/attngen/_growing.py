@@ -1,0 +1,109 @@
+"""For transformers: a cache of keys and values that grows in place. transformers' own DynamicCache copies all of them for every
+token; this one has room for more rows, writes new ones there, and copies only when the room is full.
+
+What it is not: a cache of fixed size, as StaticCache is. Layers with a window, or with a state instead of keys, stay transformers'.
+"""
+from __future__ import annotations
+
+from typing import Any, Dict, Optional, Tuple
+
+import torch
+from transformers.cache_utils import DynamicCache, DynamicLayer
+
+_compiling = torch.compiler.is_compiling  # then nothing is written in place
+LEAST_ROOM = 128  # rows; or an eighth of those that there are, so that copies cost as much as eight rows for each new one
+
+
+def _kind(key: Any, value: Any) -> Tuple[Any, ...]:
+    """What rows of K and V must have in common with those that they are written behind."""
+    k, v = key.shape, value.shape
+    return k[0], k[1], k[3], v[0], v[1], v[3], key.dtype, value.dtype, key.device
+
+
+class _Room:
+    """Memory of K and of V, [batch, heads, rows, elements], with rows behind those that are in use. `keys` and `values` are
+    views of those in use. Only what is behind them is ever written to, so that tensors which a layer returned keep what they
+    hold, as DynamicLayer's do."""
+
+    __slots__ = ("k", "v", "keys", "values", "rows", "most", "kind", "last", "inference")
+
+    def __init__(self, keys: Any, values: Any, key: Any, value: Any) -> None:
+        """Copies the rows that there are, and leaves room for the new ones and more."""
+        self.rows = keys.shape[2]
+        most = self.rows + key.shape[2]
+        most = self.most = most + max(LEAST_ROOM, most // 8)
+        self.k, self.v = (new.new_empty((new.shape[0], new.shape[1], most, new.shape[3])) for new in (key, value))
+        self.k.narrow(2, 0, self.rows).copy_(keys)
+        self.v.narrow(2, 0, self.rows).copy_(values)
+        self.keys, self.values, self.kind = keys, values, _kind(key, value)
+        self.last, self.inference = (key.shape, value.shape), self.k.is_inference()
+
+    def takes(self, keys: Any, values: Any, key: Any, value: Any) -> bool:
+        """Whether new rows can be written behind `keys` and `values`, which nobody else has changed."""
+        if keys is not self.keys or values is not self.values or key.requires_grad or value.requires_grad or _compiling() or \
+                (self.inference and not torch.is_inference_mode_enabled()):
+            return False
+        sides = key.shape, value.shape
+        if sides != self.last:  # seldom, since nearly all tokens come one by one
+            if key.dim() != 4 or value.dim() != 4 or key.shape[2] != value.shape[2] or self.kind != _kind(key, value):
+                return False
+            self.last = sides
+        return self.rows + sides[0][2] <= self.most and key.dtype is self.k.dtype and value.dtype is self.v.dtype
+
+    def append(self, key: Any, value: Any) -> Tuple[Any, Any]:
+        k, v, had, new = self.k, self.v, self.rows, key.shape[2]
+        k.narrow(2, had, new).copy_(key)
+        v.narrow(2, had, new).copy_(value)
+        rows = self.rows = had + new
+        found = self.keys, self.values = k.narrow(2, 0, rows), v.narrow(2, 0, rows)
+        return found
+
+
+class GrowingLayer(DynamicLayer):
+    """A DynamicLayer that grows in place. Where somebody else sets its `keys` or `values`, as crop and reorder_cache do, and
+    where there are gradients, it copies as DynamicLayer does."""
+
+    _room: Optional[_Room] = None
+
+    def update(self, key_states: Any, value_states: Any, *args: Any, **kwargs: Any) -> Tuple[Any, Any]:
+        room = self._room
+        if room is None or not room.takes(self.keys, self.values, key_states, value_states):
+            room = self._room = self._new_room(key_states, value_states)
+            if room is None:
+                return super().update(key_states, value_states, *args, **kwargs)
+        self.keys, self.values = found = room.append(key_states, value_states)
+        return found
+
+    def _new_room(self, key: Any, value: Any) -> Optional[_Room]:
+        """A room with the rows that there are, and for these; None if there are no rows yet, or DynamicLayer is to add these."""
+        keys, values = self.keys, self.values
+        if keys is None or keys.numel() == 0 or _compiling() or \
+                any(t.dim() != 4 or t.requires_grad for t in (key, value, keys, values)) or \
+                _kind(keys, values) != _kind(key, value) or key.shape[2] != value.shape[2] or keys.shape[2] != values.shape[2]:
+            return None
+        return _Room(keys, values, key, value)
+
+    def __getstate__(self) -> Dict[str, Any]:
+        """Copies, also those of pickle and copy.deepcopy, have no room of the original's: they make their own."""
+        return {name: value for name, value in self.__dict__.items() if name != "_room"}
+
+
+def let_grow(cache: Any) -> Any:
+    """Has the plain layers of a DynamicCache that holds nothing yet grow in place. Other caches stay what they are."""
+    if hasattr(cache, "self_attention_cache"):  # of an encoder and a decoder
+        let_grow(cache.self_attention_cache)
+    if isinstance(cache, DynamicCache) and not getattr(cache, "offloading", False):
+        cache.layers = [GrowingLayer() if type(layer) is DynamicLayer and layer.keys is None else layer
+                        for layer in cache.layers]
+        if getattr(cache, "layer_class_to_replicate", None) is DynamicLayer:
+            cache.layer_class_to_replicate = GrowingLayer
+    return cache
+
+
+class GrowingCache(DynamicCache):
+    """A DynamicCache whose layers grow in place, for models that are called without generate(): model(ids, use_cache=True,
+    past_key_values=GrowingCache(config=model.config)). Arguments are DynamicCache's."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        let_grow(self)
