@@ -1,7 +1,7 @@
 %# The sizes that a tile of forward attention implies, what must hold of them, and the micro-kernels it is built of.
 % include "c/types.sizes.t"
 % let NR = NV*W
-% let SQ = round_up(ceil_div(HD, PER), U)
+% let SQ = round_up(ceil_div(HD, PER), CHAINS*U)
 % let LDQ = round_up(SQ, W)
 % let LDX = LDQ
 % let LDK = LDQ
@@ -63,7 +63,10 @@
 % let IN_BLOCK = max(1, VALUES/W)
 %# A block of queries is R rows, the scale, and twice the scores of a tile with what they scale the output by; one of results R rows
 %# of output and the state.
-% let SCORES = R*LDQ + W
+%# With chains, the rows of queries are a multiple of those whose chains are the lanes of a vector.
+% let RV = max(1, W/4)
+% let QROWS = CHAINS > 1 ? round_up(R, RV) : R
+% let SCORES = QROWS*LDQ + W
 % let PROBS = round_up(R*BK + R*U, W)
 %# Behind those, scales of the tile's keys and of its values, each for as many lanes as a key has; with room for what a store writes
 %# beyond. Words that pass through memory on their way to floats have a place behind those, and so has a tile of probabilities, where
@@ -95,24 +98,32 @@
 %# Where tiles are multiplied, keys of a tile in bf16 lie there, or 64 columns of its values and behind these four tiles of outputs.
 % let FEW_V = FEW_K + round_up(TILES ? max(BK*HD*2, BK*128 + 4096) : BK*KEY*(NARROW ? 1 : SIZE), 64)
 % let FEW_STAGE = FEW_V + round_up(BK*VALUE*(NARROW ? 1 : SIZE), 64)
-%# Invariant kernels pack a panel of keys, or some values, at a time, and have scores of all blocks of queries. Values that are floats
+%# Invariant kernels read or pack some keys, and some values, at a time, and have scores of all blocks of queries. Values that are floats
 %# when they are read stay where they are.
 % let SOME = max(W, 16)
 %# Whether there is a whole panel of columns of values.
 % let WHOLE = DIRECT and (PANELS > 1 or LAST == NV) ? 1 : 0
-%# While they pack and multiply a panel of keys, they fetch a panel to come, so that memory is never idle: half of it in SCORE_ROUNDS steps of
-%# the product, each of SCORE_STEPS products, and the rest in PACK_ROUNDS steps of packing. Columns of bf16 are packed two at a time and widened
-%# afterwards, which takes half of the shuffles.
+%# While they multiply keys they fetch keys to come, so that memory is never idle.
 % let FETCH_AHEAD = SPLIT and INVARIANT
-%# Where words can be transposed, panels of f16 and bf16 stay as narrow as they are stored, and are widened when they are multiplied.
-%# KT: slots from one column of a panel to the next.
-% let WORDS = FETCH_AHEAD and (TROW == "f16" and has_op("fronth") or TROW == "bf16" and has_op("frontb")) and not PAIRS and NV % 2 == 0
+%# With chains, W keys at a time are read in place, or from where they were made floats; TSEEN: what they are then. In each step of W slots
+%# so many lines are fetched.
+% let FOURS = FETCH_AHEAD and CHAINS > 1
+% let FLOATS = FOURS and not PAIRS and TROW != "f32"
+% let TSEEN = FLOATS ? "f32" : TROW
+% let STEP_LINES = ceil_div(W*KEY_LINES, LDQ/W)
+%# Elsewhere a panel of keys is packed and multiplied: half of a panel to come is fetched in SCORE_ROUNDS steps of the product, each of
+%# SCORE_STEPS products, and the rest in PACK_ROUNDS steps of packing. Columns of bf16 are packed two at a time and widened afterwards, which
+%# takes half of the shuffles. Where words can be transposed, panels of f16 and bf16 stay as narrow as they are stored, and are widened when
+%# they are multiplied. KT: slots from one column of a panel to the next.
+% let WORDS = FETCH_AHEAD and not FOURS and (TROW == "f16" and has_op("fronth") or TROW == "bf16" and has_op("frontb")) and not PAIRS and NV % 2 == 0
 % let KT = WORDS ? NR/2 : NR
 % let TWOS = has_op("two") and TROW == "bf16" and not PAIRS and not WORDS
-%# How many panels ahead: 64 keys rather than 128, which take 1.01 to 1.15 times as long on a Xeon. There f16 is faster still from the
-%# nearest cache, f32 and bf16 slower. Values are fetched as many ahead as are read at a time, CHUNK_LINES lines in each step.
-% let AWAY = DIRECT and NR > 32 ? 1 : 2
-% let NEAR = WORDS and has_op("fetchnear")
+%# How many keys ahead: 64 rather than 128, which take 1.01 to 1.15 times as long on a Xeon. Keys in fours are fetched 16 ahead into the
+%# nearest cache, and 64 ahead into L2: from L3 the first alone is faster, from memory the second alone. Values are fetched as many ahead
+%# as are read at a time, CHUNK_LINES lines in each step.
+% let NEAR = FOURS and not NARROW and has_op("fetchnear")
+% let AWAY = NEAR ? 16 : FOURS ? 64 : (DIRECT and NR > 32 ? 1 : 2)*NR
+% let FURTHER = 48
 % let CHUNK_LINES = ceil_div(SOME*VALUE, LINE*max(1, PANELS - (LAST == NV ? 0 : 1))*(R/VR)*(SOME/U))
 % let SCORE_STEPS = not NARROW and NR/2*KEY_LINES < SQ/U and SQ/U % 2 == 0 ? 2 : 1
 % let SCORE_ROUNDS = SQ/U/SCORE_STEPS
@@ -120,11 +131,11 @@
 % let PACK_ROUNDS = WORDS ? NV/2*(LDQ/8) : NV*ceil_div(LDQ/W, TWOS ? 2 : 1)
 % let PACK_LINES = ceil_div(max(0, NR*KEY_LINES - SCORE_ROUNDS*SCORE_LINES), PACK_ROUNDS)
 % let SOME_K = round_up(FEW_O + FEW_RESULT, 64)
-% let SOME_V = SOME_K + round_up(KT*LDQ*4, 64)
+% let SOME_V = SOME_K + round_up((not FOURS ? KT*LDQ : NARROW ? STAGE : W*LDQ)*4, 64)
 % let SOME_S = SOME_V + round_up(DIRECT ? SOME*LDO*SIZE : PANELS*SOME/PER*NR*4, 64)
 % let SOME_P = SOME_S + round_up(BQ*BK*4, 64)
 % let SOME_STAGE = SOME_P + (PAIRS ? round_up(BQ*BK*2, 64) : 0)
-% let FEW_ALL = not FEW ? SOME_STAGE + round_up(max(max(STAGE, MR*LDQ*PER)*4, NARROW ? 0 : NR*LDQ*PER*SIZE), 64) : FEW_STAGE + round_up(max(max(R*LDQ*4, LDO*4), BK*R*4), 64)
+% let FEW_ALL = not FEW ? SOME_STAGE + round_up(max(max(STAGE, QROWS*LDQ*PER)*4, NARROW ? 0 : NR*LDQ*PER*SIZE), 64) : FEW_STAGE + round_up(max(max(R*LDQ*4, LDO*4), BK*R*4), 64)
 % let AT_O = round_up(BQ, W)*LDQ*4
 % let AT_S = AT_O + round_up(BQ*LDO*4, 64)
 % let AT_P = AT_S + round_up(MR*BK*4, 64)
@@ -214,7 +225,7 @@
 % if FETCH_AHEAD
 % micro fetch_rows
 % end
-% if NARROW or not FETCH_AHEAD
+% if not FETCH_AHEAD or NARROW and not FOURS
 % micro pack_k
 % end
 % if SPLIT and not DIRECT
@@ -222,12 +233,16 @@
 % elif not DIRECT
 % micro pack_v
 % end
-% if WORDS
+% if FOURS
+% micro pack_fours
+% micro score_fours
+% micro score_again
+% elif WORDS
 % micro score_words with N = NV
 % else
 % micro score_tile with N = NV
 % end
-% if FETCH_AHEAD
+% if FETCH_AHEAD and not FOURS
 % if NARROW
 % micro score_ahead with N = NV
 % else

@@ -102,13 +102,18 @@ static void pack(const struct rows *x, const struct space *w)
     const struct attn_args *a = x->a;
     for (int64_t t = 0; t < x->count; t += ${R}) {
         float *to = w->q + t / ${R} * ${QUERIES};
-        memset(w->stage, 0, ${R*LDQ*PER} * sizeof(${CQ}));
+        memset(w->stage, 0, ${QROWS*LDQ*PER} * sizeof(${CQ}));
         for (int64_t r = 0; r < ${R} && t + r < x->count; r++) {
             const ${CQ} *q = (const ${CQ} *)a->q + x->s->q_at + head_of(x, t + r) * a->q_stride[1];
             memcpy((${CQ} *)w->stage + r * ${LDQ*PER}, q + query_of(x, t + r) * a->q_stride[2], ${HD} * sizeof *q);
         }
+% if FOURS
+        pack_q((const ${CQ} *)w->stage, w->k, ${LDQ*PER});
+        pack_fours(w->k, to);
+% else
         pack_q((const ${CQ} *)w->stage, to, ${LDQ*PER});
-        to[${R*LDQ}] = a->scale${TIMES_SCALE_UNIT};${SOFTCAP ? "" : WHY_UNIT}
+% end
+        to[${QROWS*LDQ}] = a->scale${TIMES_SCALE_UNIT};${SOFTCAP ? "" : WHY_UNIT}
 % if INTEGERS
         integers_of((const ${CQ} *)w->stage, to);
 % elif TILES

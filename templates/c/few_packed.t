@@ -1,5 +1,5 @@
-%# Rows of queries against the keys of one split, tile by tile, with the very micro-kernels of tiles.t, so that the bits are those of all
-%# other kernels: keys and values are packed, but only some at a time, which stay in the nearest cache until all rows have met them.
+%# Rows of queries against the keys of one split, tile by tile, in the order of arithmetic of tiles.t, so that the bits are those of all
+%# other kernels. What has to be packed or widened is so for some keys at a time, which stay in the nearest cache until all rows have met them.
 
 /* Where key j of the head lies. */
 static const ${CKV} *key_at(const struct rows *x, int64_t j)
@@ -24,7 +24,7 @@ static const ${CKV} *ahead_of(const struct rows *x, int64_t j, int64_t n)
     return j < x->s->keys && x->a->k_stride[2] == ${HD/VALUES} ? at : key_at(x, x->from);
 }
 
-% if NARROW
+% if NARROW and not FOURS
 /* Keys j to j + ${NR - 1} of those before end become a panel, and values j to j + ${SOME - 1} pieces of panels; zeros behind them. */
 static void pack_keys(const struct rows *x, const struct space *w, int64_t j, int64_t end)
 {
@@ -138,10 +138,31 @@ static void walk(const struct rows *x, const struct space *w, int64_t split, flo
     begin(x, o);
     for (; j < end; j += ${BK}) {
         int64_t n = least(${BK}, end - j);
+% if FOURS
+% if IN_PLACE and not NARROW
+        int64_t step = x->count <= ${MR} && n == ${BK} && x->a->k_stride[2] == ${HD} ? ${BK} : ${W}; /* all keys at once, or a few */
+% else
+        const int64_t step = ${W};
+% end
+        for (int64_t c = 0; c < n; c += step) {
+            const int64_t some = least(step, n - c);
+% if NARROW
+            const int64_t ld = ${LDQ};
+            const float *from = w->k;
+            open_keys(x->a, x->s, x->g, j + c, some, w->k);
+% else
+            int64_t ld;
+            const ${CKV} *from = keys_at(x->a, x->s, keys, x->a->k_stride, j + c, some, step, ${HD}, ${LDQ*PER}, &ld, (${CKV} *)w->stage);
+% end
+            score_fours(w->q, from, w->s + c, ahead_of(x, j + c + ${AWAY}, step), ld, step / ${W});
+            for (int64_t t = ${MR}; t < x->count; t += ${MR})
+                score_again(w->q + t / ${MR} * ${QUERIES}, ${FLOATS ? "w->k" : "from"}, w->s + t * ${BK} + c, ${FLOATS ? LDQ : "ld"});
+        }
+% else
 % if NARROW
         for (int64_t c = 0; c < n; c += ${NR}) {
             pack_keys(x, w, j + c, end);
-            score_ahead(w->q, w->k, w->s + c, w->q + ${MR*LDQ}, ahead_of(x, j + c + ${AWAY*NR}, ${NR}));
+            score_ahead(w->q, w->k, w->s + c, w->q + ${MR*LDQ}, ahead_of(x, j + c + ${AWAY}, ${NR}));
 % else
 % if IN_PLACE
         int64_t step = x->count <= ${MR} && n == ${BK} && x->a->k_stride[2] == ${HD} ? ${BK} : ${NR}; /* all panels at once, or one */
@@ -151,13 +172,14 @@ static void walk(const struct rows *x, const struct space *w, int64_t split, flo
         for (int64_t c = 0; c < n; c += step) {
             int64_t ld;
             const ${CKV} *from = keys_at(x->a, x->s, keys, x->a->k_stride, j + c, least(step, n - c), step, ${HD}, ${LDQ*PER}, &ld, (${CKV} *)w->stage);
-            score_panels(w->q, from, w->s + c, ahead_of(x, j + c + ${AWAY*NR}, step), ld, step / ${NR});
+            score_panels(w->q, from, w->s + c, ahead_of(x, j + c + ${AWAY}, step), ld, step / ${NR});
 % end
             for (int64_t t = ${MR}; t < x->count; t += ${MR}) {
                 const float *q = w->q + t / ${MR} * ${QUERIES};
                 ${WORDS ? "score_words" : "score_tile"}(q, w->k, w->s + t * ${BK} + c, q + ${MR*LDQ}${WORDS ? "" : ", 1"});
             }
         }
+% end
         for (int64_t t = 0; t < x->count; t += ${MR})
             soft(x, w, t, j, n, o + t / ${MR} * ${RESULTS} + ${MR*LDO});
 % if DIRECT

@@ -28,4 +28,6 @@
 % let TIMES_UNIT = NATURAL ? "" : " * 1.44269504f"
 % let TIMES_SCALE_UNIT = SOFTCAP ? " * (1 / a->features->softcap)" : TIMES_UNIT
 % let WHY_UNIT = NATURAL ? "" : " /* exponentials are powers of two */"
+%# Where bits are a promise, a score is the sum of four chains, each of every fourth slot: few queries then have keys as they lie.
+% let CHAINS = INVARIANT and has_op("fours") and not TILES ? 4 : 1
 % include "features.sizes.t"

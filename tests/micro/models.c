@@ -20,10 +20,10 @@ const char *sizes_read(struct sizes *out, const struct emission *e)
 
 /* ---- packing ---- */
 
-/* d[row][LDQ] = q[row], W rows, or R */
+/* d[row][LDQ] = q[row], W rows, or those of a block */
 static void pack_q(struct job *j)
 {
-    int64_t columns = j->z.LDQ * j->z.PER, ld = columns + (j->kind % 3) * 5, rows = j->z.SPLIT ? j->z.R : j->z.W;
+    int64_t columns = j->z.LDQ * j->z.PER, ld = columns + (j->kind % 3) * 5, rows = j->z.SPLIT ? j->z.QROWS : j->z.W;
     memory(j, 0, j->q, (rows - 1) * ld + columns);
     memory(j, 1, j->slot, rows * columns);
     integer(j, 2, ld);
@@ -53,6 +53,12 @@ static void open_row(struct job *j)
     }
 }
 
+/* Where a slot of a key stands in a panel: those of one chain after another. */
+static int64_t slot_at(const struct job *j, int64_t slot)
+{
+    return slot % j->z.CHAINS * (j->z.LDQ / j->z.CHAINS) + slot / j->z.CHAINS;
+}
+
 /* d[slot][NR], key i in column i */
 static void pack_k(struct job *j)
 {
@@ -63,7 +69,7 @@ static void pack_k(struct job *j)
     add_specials(j, 0);
     for (int64_t i = 0; i < j->z.W; i++)
         for (int64_t c = 0; c < columns; c++)
-            want(j, 1, (c / per * j->z.NR + i) * per + c % per, (double)get(j, 0, i * ld + c), 0);
+            want(j, 1, (slot_at(j, c / per) * j->z.NR + i) * per + c % per, (double)get(j, 0, i * ld + c), 0);
 }
 
 /* Has no effect. */
@@ -92,13 +98,14 @@ static void pack_v(struct job *j)
 /* ---- products ---- */
 
 /* One element of left[.][slots] * right[slots][NR], and the sum of its terms' sizes. They are arguments 0 and 1; right
- * starts with row `from`. */
-static double dot(const struct job *j, int64_t left, int64_t from, int64_t column, int64_t slots, double *size)
+ * starts with row `from`, and is a panel of keys or of values. */
+static double dot(const struct job *j, int64_t left, int64_t from, int64_t column, int64_t slots, bool keys, double *size)
 {
     double sum = 0;
     *size = 0;
     for (int64_t u = 0; u < slots * j->z.PER; u++) {
-        int64_t right = ((from + u / j->z.PER) * j->z.NR + column) * j->z.PER + u % j->z.PER;
+        const int64_t row = from + (keys ? slot_at(j, u / j->z.PER) : u / j->z.PER);
+        int64_t right = (row * j->z.NR + column) * j->z.PER + u % j->z.PER;
         double term = (double)get(j, 0, left * j->z.PER + u) * (double)get(j, 1, right);
         sum += term;
         *size += fabs(term);
@@ -110,13 +117,13 @@ static void panel_scores(struct job *j, int64_t n)
 {
     const struct sizes *z = &j->z;
     memory(j, 0, j->slot, ((z->MR - 1) * z->LDQ + z->SQ) * z->PER);
-    memory(j, 1, j->slot, ((n - 1) * z->LDQ + z->SQ) * z->NR * z->PER);
+    memory(j, 1, j->slot, ((n - 1) * z->LDQ + slot_at(j, z->SQ - 1) + 1) * z->NR * z->PER);
     memory(j, 2, DTYPE_F32, (z->MR - 1) * z->BK + n * z->NR);
     memory(j, 3, DTYPE_F32, 1);
     for (int64_t i = 0; i < z->MR; i++)
         for (int64_t c = 0; c < n * z->NR; c++) {
             double size, scale = (double)get(j, 3, 0);
-            double sum = dot(j, i * z->LDQ, c / z->NR * z->LDQ, c % z->NR, z->SQ, &size);
+            double sum = dot(j, i * z->LDQ, c / z->NR * z->LDQ, c % z->NR, z->SQ, true, &size);
             double error = (double)(z->SQ * z->PER + 2) * 0x1p-24 * size;
             want(j, 2, i * z->BK + c, scale * sum, fabs(scale) * error + TINY);
         }
@@ -146,7 +153,7 @@ static void value_tile(struct job *j)
     integer(j, 4, n);
     for (int64_t i = 0; i < z->MR; i++)
         for (int64_t c = 0; c < columns; c++) {
-            double size, sum = dot(j, i * z->LDP, 0, c, slots, &size);
+            double size, sum = dot(j, i * z->LDP, 0, c, slots, false, &size);
             double old = (double)get(j, 3, z->FIX + i) * (double)get(j, 2, i * z->LDO + c);
             double error = (double)(slots * z->PER + 2) * 0x1p-24 * (size + fabs(old));
             want(j, 2, i * z->LDO + c, old + sum, error + TINY);

@@ -346,6 +346,70 @@ static void score_panels(struct job *j)
         want_words(j, (n - 1) * z->NR, ld);
 }
 
+/* Where slot `slot` of a row of queries stands among vectors of four slots of RV rows each. */
+static int64_t four_at(const struct sizes *z, int64_t row, int64_t slot)
+{
+    return row / z->RV * z->RV * z->LDQ + slot / 4 * z->W + row % z->RV * 4 + slot % 4;
+}
+
+static void pack_fours(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    slots(j, 0, z->QROWS * z->LDQ);
+    slots(j, 1, z->QROWS * z->LDQ);
+    for (int64_t r = 0; r < z->QROWS; r++)
+        for (int64_t c = 0; c < z->LDQ * z->PER; c++) {
+            const int64_t to = four_at(z, r, c / z->PER) * z->PER + c % z->PER;
+            want_element(j, 1, to, (double)get_element(j, 0, r * z->LDQ * z->PER + c), 0);
+        }
+}
+
+/* Scores of n keys, which are ld elements apart, and whose type is that of argument 1. */
+static void scores_of_fours(struct job *j, int64_t n, int64_t ld)
+{
+    const struct sizes *z = &j->z;
+    const int64_t columns = z->LDQ * z->PER;
+    const float scale = random_normal(&j->random);
+    memory(j, 2, DTYPE_F32, (z->MR - 1) * z->BK + n);
+    set(j, 0, z->QROWS * z->LDQ, scale);
+    for (int64_t k = 0; k < n; k++)
+        for (int64_t i = 0; i < z->MR; i++) {
+            double sum = 0, size = 0;
+            for (int64_t c = 0; c < columns; c++) {
+                const double q = (double)get_element(j, 0, four_at(z, i, c / z->PER) * z->PER + c % z->PER);
+                const double term = q * (double)get(j, 1, k * ld + c);
+                sum += term, size += fabs(term);
+            }
+            want(j, 2, i * z->BK + k, (double)scale * sum, fabs((double)scale) * (double)(columns + 2) * 0x1p-24 * size + TINY);
+        }
+}
+
+/* The last keys stay behind the queries as floats, if they were none. */
+static void score_fours(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    const bool is_narrow = j->kv >= DTYPE_COUNT; /* then keys are floats already */
+    const int64_t columns = z->LDQ * z->PER, n = is_narrow ? 1 : up_to(j, z->BK / z->W), ld = columns + (j->kind % 3) * 5;
+    slots(j, 0, z->FLOATS ? z->SOME_K / 4 + z->W * z->LDQ : z->QROWS * z->LDQ + 1);
+    memory(j, 1, is_narrow ? DTYPE_F32 : j->kv, (n * z->W - 1) * ld + columns);
+    memory(j, 3, j->kv, 1); /* a hint, of no effect: most of it lies outside */
+    integer(j, 4, ld);
+    integer(j, 5, n);
+    scores_of_fours(j, n * z->W, ld);
+    for (int64_t i = 0; i < z->W * z->LDQ && z->FLOATS; i++)
+        want(j, 0, z->SOME_K / 4 + i, (double)get(j, 1, ((n - 1) * z->W + i / z->LDQ) * ld + i % z->LDQ), 0);
+}
+
+static void score_again(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    const int64_t columns = z->LDQ * z->PER, ld = columns + (j->kind % 3) * 5;
+    slots(j, 0, z->QROWS * z->LDQ + 1);
+    memory(j, 1, z->PAIRS ? j->kv : DTYPE_F32, (z->W - 1) * ld + columns);
+    integer(j, 3, ld);
+    scores_of_fours(j, z->W, ld);
+}
+
 /* Row i of n vectors whose lane KEY*R + ROW is one score; keys from..limit-1 are seen. The state is argument 1. */
 static void want_lanes(struct job *j, int64_t i, int64_t keys, int64_t from, int64_t limit)
 {
@@ -575,6 +639,9 @@ const struct model few_models[] = {
     {"add_some", add_some},
     {"score_panels", score_panels},
     {"score_words", score_words},
+    {"pack_fours", pack_fours},
+    {"score_fours", score_fours},
+    {"score_again", score_again},
     {"softmax_rows", softmax_rows},
     {"tile_scores", tile_scores},
     {"tile_values", tile_values},

@@ -155,6 +155,26 @@ static bool sums_right(const struct call *c, int l)
     return l >= c->rows || same(out_at(c, l), sum) || fabs(out_at(c, l) - sum) <= size * 0x1p-22;
 }
 
+/* out[i] has the fours of lanes with number i, of one vector after another. */
+static bool quarters_right(const struct call *c, int l)
+{
+    for (int i = 0; i < c->rows; i++)
+        if (!same(out_at(c, i * c->width + l), (double)in_at(c, l / 4 * c->width + i * 4 + l % 4)))
+            return false;
+    return true;
+}
+
+/* Lane l is the sum of the four that this lane's four is in vector l % 4. */
+static bool chains_right(const struct call *c, int l)
+{
+    double sum = 0, size = 0;
+    for (int i = 0; i < 4; i++) {
+        const double x = (double)in_at(c, l % 4 * c->width + l / 4 * 4 + i);
+        sum += x, size += fabs(x);
+    }
+    return same(out_at(c, l), sum) || fabs(out_at(c, l) - sum) <= size * 0x1p-22;
+}
+
 /* ---- inputs ---- */
 
 static const float special_reals[] = {0.0f,
@@ -280,6 +300,10 @@ static const struct composite {
      false, false},
     {"transpose", "transpose ( _ )", "  vec r[i] = from p[i*W] for i<MR\n  transpose(r)\n  o[i*W] = to r[i] for i<MR\n",
      transpose_right, a_real, 0, true, false},
+    {"quarters", "quarters ( _ , _ )", "  vec r[i] = from p[i*W] for i<4\n  quarters(x, r)\n  o[i*W] = to x[i] for i<4\n",
+     quarters_right, a_real, 4, true, false},
+    {"chains", "chains ( _ , _ , _ )", "  vec r[i] = from p[i*W] for i<4\n  chains(x, r, 0)\n  o[0] = to x\n", chains_right,
+     a_row, 4, false, false},
     {"columns", "columns ( _ , _ , _ )", "  columns(x, p, 8)\n  o[i*W] = to x[i] for i<8\n", columns_right, NULL, 16, true,
      false},
     {"paired_columns", "paired_columns ( _ , _ , _ )", "  paired_columns(x, p, 8)\n  o[i*W] = to x[i] for i<8\n",

@@ -25,14 +25,14 @@
 #include "../kit/seed.h"
 #include "models.h"
 
-enum { UNITS = 560, VARIANTS = 48, SLOW_VARIANTS = 3, TOLD = 3, TIMEOUT = 300, DOING = 300, INVARIANT = 2 };
+enum { UNITS = 560, VARIANTS = 48, SLOW_VARIANTS = 3, TOLD = 3, TIMEOUT = 300, DOING = 300, INVARIANT = 2, WHOLE = 3 };
 
 /* Head dims, rows, vectors, steps; tile.k in panels. 0: the isa's default. Odd head dims, one row, as many rows as a
  * vector has lanes or registers hold, one panel and several with a rest. */
 static const struct shape {
     int32_t head_dim, head_dim_v, rows, vecs, unroll, panels;
     bool features; /* all of them, and tensors of three types */
-    int split;     /* few queries; INVARIANT: of a kernel whose rows have the same bits everywhere */
+    int split;     /* few queries; INVARIANT: of a kernel whose rows have the same bits everywhere; WHOLE: of such a one for any */
 } shapes[] = {
     {64, 0, 0, 0, 0, 0, false, false},   {37, 53, 1, 1, 1, 2, false, false},  {20, 0, 4, 2, 2, 1, true, false},
     {40, 24, 4, 2, 2, 2, true, true},    {1, 1, 3, 2, 2, 3, false, false},    {80, 136, 4, 3, 4, 2, false, false},
@@ -40,6 +40,7 @@ static const struct shape {
     {20, 72, 14, 2, 4, 1, false, false}, {20, 72, 8, 2, 4, 1, false, true},
     {80, 112, 4, 4, 2, 1, false, true},  {24, 40, 1, 2, 2, 1, false, true},
     {64, 96, 4, 4, 2, 1, false, true},   {72, 40, 4, 2, 2, 1, false, INVARIANT}, {40, 64, 4, 2, 2, 1, false, INVARIANT},
+    {72, 40, 8, 2, 2, 1, false, INVARIANT},      {37, 53, 4, 2, 2, 1, false, WHOLE},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -101,8 +102,8 @@ static struct variant variant_of(const struct shape *s, enum isa isa, enum dtype
         v.field[F_UNROLL] = s->unroll;
         v.field[F_TILE_K] = s->panels * s->vecs * width;
     }
-    v.field[F_INVARIANT] = s->split == INVARIANT;
-    if (s->split)
+    v.field[F_INVARIANT] = s->split == INVARIANT || s->split == WHOLE;
+    if (s->split && s->split != WHOLE)
         v.field[F_SPLIT] = 64 * v.field[F_TILE_K];
     if (s->features) {
         bool pairs = isas[isa].pairs;
@@ -350,10 +351,22 @@ static void test_isa(void **state)
     assert_int_equal(failed, 0);
 }
 
+static bool is_one_of(const char *name, const char *const *list)
+{
+    while (*list && strncmp(name, *list, strlen(*list)))
+        list++;
+    return *list != NULL;
+}
+
 /* Whether the micro-kernel at that place of attn.micro or few.micro serves products that are not those of isa: those that are not
- * of pairs, those of the isa that transposes words, or those of integers, which only x86-64's vectors have. */
+ * of pairs, those of keys in fours or of keys that are transposed where bits are a promise, those of the isa that transposes words,
+ * or those of integers, which only x86-64's vectors have. */
 static bool is_of_others(enum isa isa, const char *name)
 {
+    static const char *const fours[] = {"pack_fours(", "score_fours(", "score_again(", NULL};
+    static const char *const panels[] = {"score_panels(", "score_ahead(", NULL};
+    if (is_one_of(name, isa == ISA_AVX512 || isa == ISA_AVX512BF16 ? panels : fours))
+        return true;
     if (!strncmp(name, "score_words(", 12))
         return isa != ISA_AVX2;
     if (!strncmp(name, "pack_integers(", 14) || !strncmp(name, "score_integers(", 15))
