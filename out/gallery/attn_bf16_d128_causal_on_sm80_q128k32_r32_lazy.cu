@@ -98,6 +98,7 @@ struct attn_cl_args {
 #define mask mask_3e43d565
 #define finite finite_3e43d565
 #define exponential exponential_3e43d565
+#define raise raise_3e43d565
 #define softmax softmax_3e43d565
 #define lse_of lse_of_3e43d565
 #define rescale rescale_3e43d565
@@ -303,8 +304,9 @@ INLINED float exponential(float score, float low, float scale)
     return exp2_fast(fma(score, scale, -low));
 }
 
-/* Turns scores into exponentials. Returns whether the sums so far, and so the output, must be multiplied by fix. */
-INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
+/* Raises the maxima of rows to those of these scores. Returns whether the sums so far, and so the output, must be
+ * multiplied by fix. */
+INLINED int raise(const float *s, struct row_states *x, float *fix, float scale)
 {
     /* two chains for each row, to hide the latency of the instruction */
     float top[4] = {x->top[0], x->top[1], s[4], s[6]};
@@ -328,6 +330,13 @@ INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
             x->top[r] = top[r];
             x->sum[r] *= fix[r];
         }
+    return grown;
+}
+
+/* Turns scores into exponentials. Returns whether the sums so far, and so the output, must be multiplied by fix. */
+INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
+{
+    const int grown = raise(s, x, fix, scale);
     float low[2];
     #pragma unroll
     for (int r = 0; r < 2; r++)
@@ -708,6 +717,7 @@ void attn_bf16_d128_causal_on_sm80_q128k32_r32_lazy(__global const ushort *q, __
 #undef mask
 #undef finite
 #undef exponential
+#undef raise
 #undef softmax
 #undef lse_of
 #undef rescale

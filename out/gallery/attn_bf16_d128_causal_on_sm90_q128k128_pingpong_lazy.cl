@@ -117,6 +117,7 @@ struct attn_cl_maps {
 #define mask mask_cc5494bd
 #define finite finite_cc5494bd
 #define exponential exponential_cc5494bd
+#define raise raise_cc5494bd
 #define softmax softmax_cc5494bd
 #define lse_of lse_of_cc5494bd
 #define rescale rescale_cc5494bd
@@ -411,6 +412,7 @@ INLINED void multiply_pv(float *o, const uint *p, ulong v)
 }
 
 
+
 INLINED int anew(int x) /* x; what is computed from it is not kept from one tile to the next, for lack of registers */
 {
     int y;
@@ -461,8 +463,9 @@ INLINED float exponential(float score, float low, float scale)
     return exp2_fast(fma(score, scale, -low));
 }
 
-/* Turns scores into exponentials. Returns whether the sums so far, and so the output, must be multiplied by fix. */
-INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
+/* Raises the maxima of rows to those of these scores. Returns whether the sums so far, and so the output, must be
+ * multiplied by fix. */
+INLINED int raise(const float *s, struct row_states *x, float *fix, float scale)
 {
     /* two chains for each row, to hide the latency of the instruction */
     float top[4] = {x->top[0], x->top[1], s[4], s[6]};
@@ -486,6 +489,13 @@ INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
             x->top[r] = top[r];
             x->sum[r] *= fix[r];
         }
+    return grown;
+}
+
+/* Turns scores into exponentials. Returns whether the sums so far, and so the output, must be multiplied by fix. */
+INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
+{
+    const int grown = raise(s, x, fix, scale);
     float low[2];
     #pragma unroll
     for (int r = 0; r < 2; r++)
@@ -1073,6 +1083,7 @@ void attn_bf16_d128_causal_on_sm90_q128k128_pingpong_lazy(__global const ushort 
 #undef mask
 #undef finite
 #undef exponential
+#undef raise
 #undef softmax
 #undef lse_of
 #undef rescale

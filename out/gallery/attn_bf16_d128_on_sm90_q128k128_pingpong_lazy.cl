@@ -109,6 +109,7 @@ struct attn_cl_maps {
 #define operand operand_32e3e7c5
 #define multiply_qk multiply_qk_32e3e7c5
 #define multiply_pv multiply_pv_32e3e7c5
+#define most_bits most_bits_32e3e7c5
 #define anew anew_32e3e7c5
 #define store_matrices4 store_matrices4_32e3e7c5
 #define store_matrices2 store_matrices2_32e3e7c5
@@ -117,6 +118,8 @@ struct attn_cl_maps {
 #define mask mask_32e3e7c5
 #define finite finite_32e3e7c5
 #define exponential exponential_32e3e7c5
+#define raise raise_32e3e7c5
+#define may_have_grown may_have_grown_32e3e7c5
 #define softmax softmax_32e3e7c5
 #define lse_of lse_of_32e3e7c5
 #define rescale rescale_32e3e7c5
@@ -411,6 +414,15 @@ INLINED void multiply_pv(float *o, const uint *p, ulong v)
 }
 
 
+/* the largest of `most` and the bits of a and b as integers: one instruction */
+INLINED int most_bits(int most, float a, float b)
+{
+    int y;
+    __asm__("{.reg .b32 p, q; mov.b32 p, %2; mov.b32 q, %3; max.s32 p, p, %1; max.s32 %0, p, q;}" : "=r"(y) : "r"(most),
+        "f"(a), "f"(b));
+    return y;
+}
+
 INLINED int anew(int x) /* x; what is computed from it is not kept from one tile to the next, for lack of registers */
 {
     int y;
@@ -461,8 +473,9 @@ INLINED float exponential(float score, float low, float scale)
     return exp2_fast(fma(score, scale, -low));
 }
 
-/* Turns scores into exponentials. Returns whether the sums so far, and so the output, must be multiplied by fix. */
-INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
+/* Raises the maxima of rows to those of these scores. Returns whether the sums so far, and so the output, must be
+ * multiplied by fix. */
+INLINED int raise(const float *s, struct row_states *x, float *fix, float scale)
 {
     /* two chains for each row, to hide the latency of the instruction */
     float top[4] = {x->top[0], x->top[1], s[4], s[6]};
@@ -486,6 +499,32 @@ INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
             x->top[r] = top[r];
             x->sum[r] *= fix[r];
         }
+    return grown;
+}
+
+/* Whether a score may be above the maximum of its row by rise, or that maximum is too small to tell. Scores are
+ * compared by their bits, as integers, of which one instruction takes three: those of floats from 0 on have the order
+ * of the floats, and are above those of negative ones; -0 has the least. */
+INLINED int may_have_grown(const float *s, const struct row_states *x, float rise)
+{
+    const int least = as_int(-0.0f);
+    int top[4] = {least, least, least, least}; /* two chains for each row */
+    #pragma unroll
+    for (int n = 0; n < 64; n += 2)
+        top[n / 2 % 4] = most_bits(top[n / 2 % 4], s[n], s[n + 1]);
+    int grown = 0;
+    #pragma unroll
+    for (int r = 0; r < 2; r++) {
+        const float limit = x->top[r] + rise;
+        grown |= max(top[r], top[r + 2]) >= as_int(limit > 0.0f ? limit : -0.0f);
+    }
+    return in_warp(grown);
+}
+
+/* Turns scores into exponentials. Returns whether the sums so far, and so the output, must be multiplied by fix. */
+INLINED int softmax(float *s, struct row_states *x, float *fix, float scale, float rise)
+{
+    const int grown = may_have_grown(s, x, rise) && raise(s, x, fix, scale);
     float low[2];
     #pragma unroll
     for (int r = 0; r < 2; r++)
@@ -729,7 +768,7 @@ struct worker {
     uint shared;
     __local uchar *memory;
     int w, warp, lane;
-    float scale;
+    float scale, rise;
     int edge, end[2]; /* see set_ends */
     uint nq, nk, nv;  /* tiles of queries, keys and values so far */
     ulong o;          /* map */
@@ -957,7 +996,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         await_staging(x);
         end_scores(x, j == 0);
         mask_edge(s, x, j);
-        softmax(s, &rows, fix, x->scale);
+        softmax(s, &rows, fix, x->scale, x->rise);
         end_values(x);
         round_all(p, s);
         due = pending ? STORING : NOTHING;
@@ -967,7 +1006,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         while (--j >= 0) {
             begin_step(s, out, p, x, due, factor, x->nq - 1);
             end_scores(x, j == 0);
-            const int grown = softmax(s, &rows, factor, x->scale);
+            const int grown = softmax(s, &rows, factor, x->scale, x->rise);
             end_values(x);
             round_all(p, s);
             due = grown ? RESCALING : NOTHING;
@@ -1013,6 +1052,7 @@ void attn_bf16_d128_on_sm90_q128k128_pingpong_lazy(__global const ushort *q, __g
         .lane = item & 31, .o = (ulong)(room + 48)};
     /* exponentials are powers of two; not 0, since -inf * 0 would be NaN */
     x.scale = fmax(fabs(a.scale) * 1.44269504f, FLT_MIN);
+    x.rise = 4.0f / x.scale; /* half of what does no harm, so that no rounding hides more than that */
     if (x.w == 1)
         named_arrive(1, 256);
     consume(&x, &a, lse);
@@ -1060,6 +1100,7 @@ void attn_bf16_d128_on_sm90_q128k128_pingpong_lazy(__global const ushort *q, __g
 #undef operand
 #undef multiply_qk
 #undef multiply_pv
+#undef most_bits
 #undef anew
 #undef store_matrices4
 #undef store_matrices2
@@ -1068,6 +1109,8 @@ void attn_bf16_d128_on_sm90_q128k128_pingpong_lazy(__global const ushort *q, __g
 #undef mask
 #undef finite
 #undef exponential
+#undef raise
+#undef may_have_grown
 #undef softmax
 #undef lse_of
 #undef rescale

@@ -149,6 +149,7 @@ enum { ATTN_CL_COUNTERS = 4 }; /* words that a slice has for the merging of its 
 #define mask mask_64d962bd
 #define finite finite_64d962bd
 #define exponential exponential_64d962bd
+#define raise raise_64d962bd
 #define softmax softmax_64d962bd
 #define lse_of lse_of_64d962bd
 #define rescale rescale_64d962bd
@@ -505,6 +506,7 @@ INLINED int named_any(uint number, uint items, int x)
     return y;
 }
 
+
 INLINED int anew(int x) /* x; what is computed from it is not kept from one tile to the next, for lack of registers */
 {
     int y;
@@ -555,8 +557,9 @@ INLINED float exponential(float score, float low, float scale)
     return exp2_fast(fma(score, scale, -low));
 }
 
-/* Turns scores into exponentials. Returns whether the sums so far, and so the output, must be multiplied by fix. */
-INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
+/* Raises the maxima of rows to those of these scores. Returns whether the sums so far, and so the output, must be
+ * multiplied by fix. */
+INLINED int raise(const float *s, struct row_states *x, float *fix, float scale)
 {
     /* two chains for each row, to hide the latency of the instruction */
     float top[4] = {x->top[0], x->top[1], s[4], s[6]};
@@ -573,6 +576,13 @@ INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
             x->top[r] = top[r];
             x->sum[r] *= fix[r];
         }
+    return grown;
+}
+
+/* Turns scores into exponentials. Returns whether the sums so far, and so the output, must be multiplied by fix. */
+INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
+{
+    const int grown = raise(s, x, fix, scale);
     float low[2];
     #pragma unroll
     for (int r = 0; r < 2; r++)
@@ -1425,6 +1435,7 @@ void attn_bf16_d128_on_sm90_q64k64_s2048(__global const ushort *q, __global cons
 #undef mask
 #undef finite
 #undef exponential
+#undef raise
 #undef softmax
 #undef lse_of
 #undef rescale

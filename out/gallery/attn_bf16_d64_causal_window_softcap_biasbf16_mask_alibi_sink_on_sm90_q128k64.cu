@@ -175,6 +175,7 @@ struct __attribute__((aligned(64))) attn_cuda_maps {
 #define mask_before mask_before_a7fa9175
 #define finite finite_a7fa9175
 #define exponential exponential_a7fa9175
+#define raise raise_a7fa9175
 #define softmax softmax_a7fa9175
 #define inverse_with_sink inverse_with_sink_a7fa9175
 #define lse_of lse_of_a7fa9175
@@ -503,6 +504,7 @@ INLINED void multiply_pv(float *o, const uint *p, ulong v)
 }
 
 
+
 INLINED int anew(int x) /* x; what is computed from it is not kept from one tile to the next, for lack of registers */
 {
     int y;
@@ -582,8 +584,9 @@ INLINED float exponential(float score, float low, float scale)
     return exp2_fast((score - low) * scale);
 }
 
-/* Turns scores into exponentials. Returns whether the sums so far, and so the output, must be multiplied by fix. */
-INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
+/* Raises the maxima of rows to those of these scores. Returns whether the sums so far, and so the output, must be
+ * multiplied by fix. */
+INLINED int raise(const float *s, struct row_states *x, float *fix, float scale)
 {
     /* two chains for each row, to hide the latency of the instruction */
     float top[4] = {x->top[0], x->top[1], s[4], s[6]};
@@ -600,6 +603,13 @@ INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
             x->top[r] = top[r];
             x->sum[r] *= fix[r];
         }
+    return grown;
+}
+
+/* Turns scores into exponentials. Returns whether the sums so far, and so the output, must be multiplied by fix. */
+INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
+{
+    const int grown = raise(s, x, fix, scale);
     float low[2];
     #pragma unroll
     for (int r = 0; r < 2; r++)
@@ -1269,6 +1279,7 @@ void attn_bf16_d64_causal_window_softcap_biasbf16_mask_alibi_sink_on_sm90_q128k6
 #undef mask_before
 #undef finite
 #undef exponential
+#undef raise
 #undef softmax
 #undef inverse_with_sink
 #undef lse_of

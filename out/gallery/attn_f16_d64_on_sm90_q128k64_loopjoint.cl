@@ -113,6 +113,7 @@ struct attn_cl_maps {
 #define mask mask_419b9430
 #define finite finite_419b9430
 #define exponential exponential_419b9430
+#define raise raise_419b9430
 #define softmax softmax_419b9430
 #define lse_of lse_of_419b9430
 #define rescale rescale_419b9430
@@ -349,6 +350,7 @@ INLINED void multiply_pv(float *o, const uint *p, ulong v)
 }
 
 
+
 INLINED int anew(int x) /* x; what is computed from it is not kept from one tile to the next, for lack of registers */
 {
     int y;
@@ -399,8 +401,9 @@ INLINED float exponential(float score, float low, float scale)
     return exp2_fast(fma(score, scale, -low));
 }
 
-/* Turns scores into exponentials. Returns whether the sums so far, and so the output, must be multiplied by fix. */
-INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
+/* Raises the maxima of rows to those of these scores. Returns whether the sums so far, and so the output, must be
+ * multiplied by fix. */
+INLINED int raise(const float *s, struct row_states *x, float *fix, float scale)
 {
     /* two chains for each row, to hide the latency of the instruction */
     float top[4] = {x->top[0], x->top[1], s[4], s[6]};
@@ -417,6 +420,13 @@ INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
             x->top[r] = top[r];
             x->sum[r] *= fix[r];
         }
+    return grown;
+}
+
+/* Turns scores into exponentials. Returns whether the sums so far, and so the output, must be multiplied by fix. */
+INLINED int softmax(float *s, struct row_states *x, float *fix, float scale)
+{
+    const int grown = raise(s, x, fix, scale);
     float low[2];
     #pragma unroll
     for (int r = 0; r < 2; r++)
@@ -791,6 +801,7 @@ void attn_f16_d64_on_sm90_q128k64_loopjoint(__global const ushort *q, __global c
 #undef mask
 #undef finite
 #undef exponential
+#undef raise
 #undef softmax
 #undef lse_of
 #undef rescale

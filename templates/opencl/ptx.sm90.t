@@ -252,6 +252,15 @@ INLINED int named_any(uint number, uint items, int x) /* waits for all `items`, 
 }
 % end
 
+% if QUICK
+INLINED int most_bits(int most, float a, float b) /* the largest of `most` and the bits of a and b as integers: one instruction */
+{
+    int y;
+    __asm__("{.reg .b32 p, q; mov.b32 p, %2; mov.b32 q, %3; max.s32 p, p, %1; max.s32 %0, p, q;}" : "=r"(y) : "r"(most), "f"(a), "f"(b));
+    return y;
+}
+% end
+
 INLINED int anew(int x) /* x; what is computed from it is not kept from one tile to the next, for lack of registers */
 {
     int y;

@@ -327,7 +327,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         modify_tile(s, x, j, a, f);
 % end
         mask_edge(s, x, j);
-        softmax(s, &rows, fix, ${FOLDS or TURNS ? "scale" : "x->scale"}${SKIPS ? ", rows_from_here(x)" : ""});
+        softmax(s, &rows, fix, ${FOLDS or TURNS ? "scale" : "x->scale"}${QUICK ? ", x->rise" : ""}${SKIPS ? ", rows_from_here(x)" : ""});
 % if not EARLY
         end_values(x);
 % end
@@ -370,7 +370,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 % if CAUSAL or WINDOW
             mask_edge(s, x, j);
 % end
-            ${SCALED ? "int" : "const int"} grown = softmax(s, &rows, factor, ${FOLDS or TURNS ? "scale" : "x->scale"}${SKIPS ? ", rows_from_here(x)" : ""});
+            ${SCALED ? "int" : "const int"} grown = softmax(s, &rows, factor, ${FOLDS or TURNS ? "scale" : "x->scale"}${QUICK ? ", x->rise" : ""}${SKIPS ? ", rows_from_here(x)" : ""});
 % if not EARLY
             end_values(x);
 % end
@@ -581,6 +581,9 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % end
 % if SOFTCAP
     x.ratio = a.scale / f.softcap;
+% end
+% if QUICK
+    x.rise = 4.0f / x.scale; /* half of what does no harm, so that no rounding hides more than that */
 % end
 % if PINGPONG
     if (x.w == 1)

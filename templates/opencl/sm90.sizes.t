@@ -134,6 +134,9 @@
 % let ITEM = UNEVEN ? "anew(get_local_id(0))" : "get_local_id(0)"
 %# With two that take turns, what is due for a narrow output is done while the tensor cores multiply the next scores.
 % let LATER = PINGPONG and HDV <= 128 and not SPLIT and not WIDE_O and not EARLY
+%# Whether a warp first asks, by an instruction that takes three numbers, whether a score can have grown so far that the maximum matters.
+%# Where scores may be hidden that costs more than it saves.
+% let QUICK = LAZY and not CAUSAL and not WINDOW and not SKIPS and not FOLDS and not TURNS
 %# What a launch needs to know: struct gen_launch in gen/gen.h says what each is.
 % let LAUNCH_GROUP_0 = ITEMS
 % let LAUNCH_GROUP_1 = 1

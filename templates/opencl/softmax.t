@@ -92,8 +92,8 @@ INLINED float exponential(float score, float low, float scale)
 }
 
 % end
-/* Turns scores into exponentials. Returns whether the sums so far, and so the output, must be multiplied by fix. */
-INLINED int softmax(float *s, struct row_states *x, float *fix, ${FOLDS ? "const float *scale" : "float scale"}${SKIPS ? ", int rows" : ""})
+/* Raises the maxima of rows to those of these scores. Returns whether the sums so far, and so the output, must be multiplied by fix. */
+INLINED int raise(const float *s, struct row_states *x, float *fix, ${FOLDS ? "const float *scale" : "float scale"}${SKIPS ? ", int rows" : ""})
 {
     float top[4] = {x->top[0], x->top[1], s[4], s[6]}; /* two chains for each row, to hide the latency of the instruction */
 % if SKIPS
@@ -136,6 +136,34 @@ INLINED int softmax(float *s, struct row_states *x, float *fix, ${FOLDS ? "const
 % end
             x->sum[r] *= fix[r];
         }
+    return grown;
+}
+
+% if QUICK
+/* Whether a score may be above the maximum of its row by rise, or that maximum is too small to tell. Scores are compared by their bits,
+ * as integers, of which one instruction takes three: those of floats from 0 on have the order of the floats, and are above those of
+ * negative ones; -0 has the least. */
+INLINED int may_have_grown(const float *s, const struct row_states *x, float rise)
+{
+    const int least = as_int(-0.0f);
+    int top[4] = {least, least, least, least}; /* two chains for each row */
+    #pragma unroll
+    for (int n = 0; n < ${NS}; n += 2)
+        top[n / 2 % 4] = most_bits(top[n / 2 % 4], s[n], s[n + 1]);
+    int grown = 0;
+    #pragma unroll
+    for (int r = 0; r < 2; r++) {
+        const float limit = x->top[r] + rise;
+        grown |= max(top[r], top[r + 2]) >= as_int(limit > 0.0f ? limit : -0.0f);
+    }
+    return in_warp(grown);
+}
+
+% end
+/* Turns scores into exponentials. Returns whether the sums so far, and so the output, must be multiplied by fix. */
+INLINED int softmax(float *s, struct row_states *x, float *fix, ${FOLDS ? "const float *scale" : "float scale"}${QUICK ? ", float rise" : ""}${SKIPS ? ", int rows" : ""})
+{
+    const int grown = ${QUICK ? "may_have_grown(s, x, rise) && " : ""}raise(s, x, fix, scale${SKIPS ? ", rows" : ""});
     float low[2];
     #pragma unroll
     for (int r = 0; r < 2; r++)

@@ -485,6 +485,13 @@ int group_count(void)
 {
     return emulated_group(true);
 }
+int most_bits(int most, float a, float b)
+{
+    int p, q;
+    memcpy(&p, &a, 4), memcpy(&q, &b, 4);
+    p = p > q ? p : q;
+    return p > most ? p : most;
+}
 int anew(int x)
 {
     return x;
