@@ -103,8 +103,8 @@ static int check_table(const char *path, const struct features *f, const struct 
             int32_t page = ((const int32_t *)f->array[ARRAY_BLOCK_TABLE].data)[b * columns + i];
             if (page < 0 || page >= f->pages)
                 return npy_wrong(
-                    err, path, "it has no page at [%lld, %lld]; expected 0 to %lld, since sequence %lld has %lld keys",
-                    (long long)b, (long long)i, (long long)f->pages - 1, (long long)b, (long long)keys);
+                    err, path, "page %d at [%lld, %lld] does not exist; expected 0 to %lld, since sequence %lld has %lld keys",
+                    (int)page, (long long)b, (long long)i, (long long)f->pages - 1, (long long)b, (long long)keys);
         }
     }
     return 0;

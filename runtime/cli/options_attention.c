@@ -92,6 +92,9 @@ int read_dtype(const struct option *option, const char *value, struct options *o
 {
     int dtype = 0;
     if (!strchr(value, '=')) {
+        for (int t = DTYPE_COUNT; t < (int)DTYPE_ALL; t++)
+            if (!strcmp(value, dtypes[t].name))
+                return option_wrong(err, "%s '%s' is a type of K and V alone; expected kv=%s", option->name, value, value);
         if (read_word(option, value, fields[F_DTYPE].names, &dtype, err))
             return -1;
         out->dtype = out->dtype_kv = out->dtype_o = (enum dtype)dtype;

@@ -227,7 +227,7 @@ cleanup:
     if (file_err.text[0])
         print_line(stderr, "%s", file_err.text);
     else if (result && !far)
-        print_line(stderr, "attngen run: error: %s", err.text);
+        print_failure("run", err.text);
     attn_plan_destroy(p);
     attn_context_destroy(context);
     return result;

@@ -154,7 +154,7 @@ static void test_paged(void **state)
            RUN "--block-table f.npy");
     refuse("t3.npy: error: it is int64 [3, 1]; expected int32 or int64 [2, pages of a sequence]\n",
            RUN "--block-table t3.npy");
-    refuse("t.npy: error: it has no page at [1, 1]; expected 0 to 2, since sequence 1 has 8 keys\n",
+    refuse("t.npy: error: page 3 at [1, 1] does not exist; expected 0 to 2, since sequence 1 has 8 keys\n",
            RUN "--block-table t.npy");
     refuse("long.npy: error: length 9 at [1] is invalid; expected 0 to 8\n",
            RUN "--block-table t.npy --kv-lens long.npy");

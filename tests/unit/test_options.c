@@ -159,6 +159,7 @@ static void test_wrong_values(void **state)
 {
     (void)state;
     refuse("--dtype f64", "--dtype 'f64' is unknown; expected f32, f16 or bf16");
+    refuse("--dtype q8_0", "--dtype 'q8_0' is a type of K and V alone; expected kv=q8_0");
     refuse("--causal=middle", "--causal 'middle' is unknown; expected bottom-right or top-left");
     refuse("--layout sbhd", "--layout 'sbhd' is unknown; expected bhsd or bshd");
     refuse("--threads 0", "--threads '0' is invalid; expected an integer from 1 to 1024");
