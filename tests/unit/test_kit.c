@@ -108,7 +108,7 @@ static void test_children(void **state)
     assert_int_equal(run_child(crashes, NULL, 10, why, sizeof why), -1);
     assert_non_null(strstr(why, "crashed: "));
     assert_int_equal(run_child(spins, NULL, 1, why, sizeof why), -1);
-    /* It says the latter on a machine with so much else to do that five seconds pass before the child has had one of a processor. */
+    /* The latter on a machine with so much else to do that five seconds pass before the child has had one of a processor. */
     assert_true(strstr(why, "more than 1 s of the processor") || strstr(why, "did not end within 5 s"));
     const char *const argv[] = {"sh", "-c", "exit 3", NULL};
     assert_int_equal(run_program(argv, "/dev/null"), 3);
