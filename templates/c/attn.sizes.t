@@ -1,7 +1,7 @@
 %# The sizes that a tile of forward attention implies, what must hold of them, and the micro-kernels it is built of.
 % include "c/types.sizes.t"
 % let NR = NV*W
-% let SQ = round_up(ceil_div(HD, PER), CHAINS*U)
+% let SQ = round_up(ceil_div(HD, PER), PARTS_K ? W : CHAINS*U)
 % let LDQ = round_up(SQ, W)
 % let LDX = LDQ
 % let LDK = LDQ
@@ -46,7 +46,7 @@
 % let QUERY_PARTS = TQ == "bf16" ? 1 : 0
 % let LOG_W = W == 16 ? 4 : W == 8 ? 3 : 2
 % let HELD = max(0, min(DQ, (REGISTERS - W - 4 - 3*PARTED - SPARE)/R))
-% let PARTED_Q = PARTED*(DQ - DQ % 2)
+% let PARTED_Q = max(PARTED, PARTS_K)*(DQ - DQ % 2)
 %# Invariant kernels that split keys part the even and the odd elements of values only, and only where they read these in place.
 % let DIRECT = SPLIT and INVARIANT and not NARROW and not PAIRS
 % let PARTED_V = PARTED or DIRECT and REGISTERS and TKV == "bf16" and (NV % 2 == 0 or PANELS == 1) ? 1 : 0
@@ -209,6 +209,7 @@
 % end
 % assert BK % NR == 0, "tile.k must be a multiple of micro.vecs times the vector's width"
 % assert W % U == 0, "unroll must divide the vector's width"
+% assert CHAINS == 1 or CHAINS*U <= W, "unroll must be at most a quarter of the vector's width where invariant is set and scores have four chains"
 % assert NR % (U*PER) == 0, "unroll must be at most half of micro.vecs times the vector's width where the ISA multiplies pairs"
 % assert not PAIRS or BK/W % 2 == 0, "tile.k must hold an even number of vectors where the ISA multiplies pairs"
 % if BLOCKS

@@ -30,4 +30,7 @@
 % let WHY_UNIT = NATURAL ? "" : " /* exponentials are powers of two */"
 %# Where bits are a promise, a score is the sum of four chains, each of every fourth slot: few queries then have keys as they lie.
 % let CHAINS = INVARIANT and has_op("fours") and not TILES ? 4 : 1
+%# Of rows of bf16 the even and the odd elements of two vectors are then parted, which is the cheaper way to widen them, in kernels for few
+%# queries and in all others.
+% let PARTS_K = CHAINS > 1 and not PAIRS and DTYPE_KV == "bf16" ? 1 : 0
 % include "features.sizes.t"

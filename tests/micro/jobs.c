@@ -110,7 +110,7 @@ static int64_t parted_at(const struct job *j, int64_t c, int64_t pairs)
 
 int64_t part_of(const struct job *j, int64_t c, int64_t vectors)
 {
-    return parted_at(j, c, j->z.PARTED ? vectors / 2 : 0);
+    return parted_at(j, c, j->z.PARTED || j->z.PARTS_K ? vectors / 2 : 0);
 }
 
 int64_t output_of(const struct job *j, int64_t c, int64_t vectors)

@@ -59,6 +59,12 @@ static int64_t slot_at(const struct job *j, int64_t slot)
     return slot % j->z.CHAINS * (j->z.LDQ / j->z.CHAINS) + slot / j->z.CHAINS;
 }
 
+/* Where an element of a key stands beside those of queries. */
+static int64_t key_part(const struct job *j, int64_t c)
+{
+    return part_of(j, c, j->z.PARTS_K ? j->z.LDQ / j->z.W : 0);
+}
+
 /* d[slot][NR], key i in column i */
 static void pack_k(struct job *j)
 {
@@ -69,7 +75,7 @@ static void pack_k(struct job *j)
     add_specials(j, 0);
     for (int64_t i = 0; i < j->z.W; i++)
         for (int64_t c = 0; c < columns; c++)
-            want(j, 1, (slot_at(j, c / per) * j->z.NR + i) * per + c % per, (double)get(j, 0, i * ld + c), 0);
+            want(j, 1, (slot_at(j, key_part(j, c) / per) * j->z.NR + i) * per + c % per, (double)get(j, 0, i * ld + c), 0);
 }
 
 /* Has no effect. */

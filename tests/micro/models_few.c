@@ -364,8 +364,8 @@ static void pack_fours(struct job *j)
         }
 }
 
-/* Scores of n keys, which are ld elements apart, and whose type is that of argument 1. */
-static void scores_of_fours(struct job *j, int64_t n, int64_t ld)
+/* Scores of n keys, which are ld elements apart, and of the type of argument 1; opened: in the order of queries. */
+static void scores_of_fours(struct job *j, int64_t n, int64_t ld, bool opened)
 {
     const struct sizes *z = &j->z;
     const int64_t columns = z->LDQ * z->PER;
@@ -376,7 +376,8 @@ static void scores_of_fours(struct job *j, int64_t n, int64_t ld)
         for (int64_t i = 0; i < z->MR; i++) {
             double sum = 0, size = 0;
             for (int64_t c = 0; c < columns; c++) {
-                const double q = (double)get_element(j, 0, four_at(z, i, c / z->PER) * z->PER + c % z->PER);
+                const int64_t slot = opened ? c / z->PER : part_of(j, c, z->DQ) / z->PER;
+                const double q = (double)get_element(j, 0, four_at(z, i, slot) * z->PER + c % z->PER);
                 const double term = q * (double)get(j, 1, k * ld + c);
                 sum += term, size += fabs(term);
             }
@@ -395,9 +396,10 @@ static void score_fours(struct job *j)
     memory(j, 3, j->kv, 1); /* a hint, of no effect: most of it lies outside */
     integer(j, 4, ld);
     integer(j, 5, n);
-    scores_of_fours(j, n * z->W, ld);
+    scores_of_fours(j, n * z->W, ld, false);
     for (int64_t i = 0; i < z->W * z->LDQ && z->FLOATS; i++)
-        want(j, 0, z->SOME_K / 4 + i, (double)get(j, 1, ((n - 1) * z->W + i / z->LDQ) * ld + i % z->LDQ), 0);
+        want(j, 0, z->SOME_K / 4 + i / z->LDQ * z->LDQ + part_of(j, i % z->LDQ, z->DQ),
+             (double)get(j, 1, ((n - 1) * z->W + i / z->LDQ) * ld + i % z->LDQ), 0);
 }
 
 static void score_again(struct job *j)
@@ -407,7 +409,7 @@ static void score_again(struct job *j)
     slots(j, 0, z->QROWS * z->LDQ + 1);
     memory(j, 1, z->PAIRS ? j->kv : DTYPE_F32, (z->W - 1) * ld + columns);
     integer(j, 3, ld);
-    scores_of_fours(j, z->W, ld);
+    scores_of_fours(j, z->W, ld, true);
 }
 
 /* Row i of n vectors whose lane KEY*R + ROW is one score; keys from..limit-1 are seen. The state is argument 1. */
