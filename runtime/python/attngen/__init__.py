@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Optional
 
-from . import _c, _memory, _plans
+from . import _arrays, _c, _memory, _plans
 from ._c import Error, Failed, Invalid, NoMemory, Unsupported
 from ._call import Plan, attention, fallbacks, sdpa, supports, tune
 from ._program import cache_path, devices, emit
@@ -73,8 +73,14 @@ def configure(*, rigor: Optional[str] = None, time_limit: Optional[float] = None
     _plans.forget()
 
 
+def _load_torch() -> Any:
+    from . import _operators
+    return _operators
+
+
+_arrays.offer_torch(_load_torch)
 if hasattr(sys.modules.get("torch"), "ops"):  # else the operators come with the first tensor
-    from . import _torch  # noqa: F401
+    _load_torch()
 
 
 def __getattr__(name: str) -> Any:

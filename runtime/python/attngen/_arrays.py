@@ -227,7 +227,7 @@ class DlpackAdapter(Plain):
         if like.device < 0:
             return NUMPY.empty(shape, strides, dtype, None)
         try:
-            adapter = torch_adapter()
+            adapter = torch_adapters().ADAPTER
         except ImportError:
             raise _c.Unsupported("out is missing for DLPack arrays on a CUDA device; expected it, since PyTorch, which "
                                  "would make one, is not installed") from None
@@ -239,18 +239,25 @@ DLPACK = DlpackAdapter()
 _adapters: Dict[type, Any] = {Exported: DLPACK}
 
 
-def torch_adapter() -> Any:
-    """PyTorch's adapter; the first call imports PyTorch and registers the operators."""
-    from . import _torch
-    return _torch.ADAPTER
+_torch: Any = None
+
+
+def offer_torch(load: Any) -> None:
+    """Says what imports the module of PyTorch's adapters: it needs this one, which therefore does not name it."""
+    global _torch
+    _torch = load
+
+
+def torch_adapters() -> Any:
+    """The module of PyTorch's adapters; the first call imports PyTorch and registers the operators."""
+    return _torch()
 
 
 def _find(kind: type, name: str) -> Any:
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     found: Any
     if torch is not None and issubclass(kind, torch.Tensor):
-        from . import _torch
-        found = _torch.adapter_for(kind)
+        found = torch_adapters().adapter_for(kind)
     elif numpy is not None and issubclass(kind, numpy.ndarray):
         if issubclass(kind, numpy.ma.MaskedArray):
             raise _c.Invalid(f"{name} is a masked array; expected a plain one, and a mask as an argument of its own")

@@ -8,7 +8,7 @@ import ctypes
 import os
 import sys
 import threading
-from ctypes import POINTER, Structure, c_char, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_void_p
+from ctypes import Structure, c_char, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_void_p
 from typing import Any, Dict, List, Optional
 
 F32, F16, BF16 = 0, 1, 2

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any, Dict, Optional, Sequence, Tuple, Union
 
 from . import _c, _openmp, _plans
-from ._arrays import DLPACK, NUMPY, Exported, View, adapter_of, contiguous, torch_adapter
+from ._arrays import DLPACK, NUMPY, Exported, View, adapter_of, contiguous, torch_adapters
 from ._overlap import Apart
 from ._plans import Call
 from ._prepare import (EXTRA_AT, FLOATS, NARROWED, Options, broadcast, check_writable, collapse, dense_like, fail,
@@ -242,7 +242,7 @@ def _sdpa_exported(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: 
 def _fall_back(error: _c.Error, query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool,
                scale: Optional[float], enable_gqa: bool, out: Any) -> Any:
     try:
-        adapter = torch_adapter()
+        adapter = torch_adapters().ADAPTER
     except ImportError:
         raise type(error)(f"{error}; fallback is 'torch', but PyTorch is not installed") from None
     result = adapter.torch_sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out)

@@ -1,15 +1,15 @@
-"""For PyTorch: the adapter of its tensors, and the operators attngen::sdpa and attngen::attention with their fakes, so
-that torch.compile, torch.export and CUDA graphs see each as one operator. Imported when the first tensor is met."""
+"""For PyTorch: the adapter of its tensors. Traced calls become the operators of _operators.py, which imports this file when the
+first tensor is met."""
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 import torch
 from torch.autograd import forward_ad
 
 from . import _c, _memory
 from ._arrays import NUMPY, View, adapter_of
-from ._plans import LEAST_KEYS, defaults, element_type, rounded
+from ._plans import LEAST_KEYS, element_type, rounded
 from ._prepare import BLOCKS, EXTRAS, Options, dense_like, values_of
 
 _NAMES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.bool: "bool", torch.uint8: "u8",
@@ -63,6 +63,26 @@ def _tensor_of(a: Any) -> Any:
     if isinstance(a, torch.Tensor):
         return a
     return torch.from_numpy(a) if adapter_of(a) is NUMPY else torch.from_dlpack(a)
+
+
+def order_like(shape: Any, q: Any) -> Any:
+    """A tensor of that shape whose sides have the order in memory of q's, as prepared calls make it."""
+    strides = dense_like(shape, q.stride() if len(shape) <= 4 else range(len(shape), 0, -1))
+    return torch.empty_strided(shape, strides, dtype=q.dtype, device=q.device)
+
+
+def o_like(q: Any, v: Any, o_dtype: Optional[str], kv_dtype: Optional[str]) -> Any:
+    o = order_like(tuple(q.shape[:-1]) + (values_of(v.shape[-1], kv_dtype),), q)
+    return o if o_dtype is None else o.to(_TYPES[o_dtype])
+
+
+def lse_like(q: Any, q_starts: Any, layout: str) -> Any:
+    order = (1, 0) if q_starts is not None else (0, 1, 2) if layout == "bhsd" else (0, 2, 1)
+    return torch.empty([q.shape[i] for i in order], dtype=torch.float32, device=q.device)
+
+
+def scales_shape(x: Any, share: str) -> Any:
+    return {"row": tuple(x.shape[:3]), "head": (x.shape[0], x.shape[1], 1), "all": (1, 1, 1)}[share]
 
 
 class TorchAdapter:
@@ -224,9 +244,9 @@ class TorchAdapter:
             o, found = torch.ops.attngen.attention(q, k, v, *features)
             return (o, found) if asked else o
         if out is None:
-            out = _o_like(q, v, o_dtype, kv_dtype)
+            out = o_like(q, v, o_dtype, kv_dtype)
         if lse is True:
-            lse = _lse_like(q, given["q_starts"], options.layout)
+            lse = lse_like(q, given["q_starts"], options.layout)
         found = lse if asked else None
         torch.ops.attngen.attention_out(out, found, q, k, v, *features)
         return out if found is None else (out, found)
@@ -239,7 +259,7 @@ class TorchAdapter:
         if out is None:
             raise _c.Invalid("out_scales or slots are given and out is not; expected all of them under torch.compile")
         if scales is None and out_scales is None and slots is None and to not in BLOCKS:
-            out_scales = x.new_empty(_scales_shape(x, share), dtype=torch.float32)
+            out_scales = x.new_empty(scales_shape(x, share), dtype=torch.float32)
         torch.ops.attngen.quantise_out(out, out_scales, x, to, scales, share, slots)
         return out, out_scales if scales is None else scales
 
@@ -260,135 +280,3 @@ def adapter_for(kind: Any) -> TorchAdapter:
     """The adapter of a class of tensors. Nested ones have no operator here, and are refused."""
     plain = kind.__torch_dispatch__ is torch.Tensor.__torch_dispatch__ or kind.__module__.startswith("torch.nested")
     return ADAPTER if plain else WRAPPERS
-
-# ---- operators -------------------------------------------------------------------------------------------------------
-
-_library = torch.library.Library("attngen", "DEF")
-_library.define("sdpa(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, "
-                "bool is_causal=False, float? scale=None, bool enable_gqa=False, str? fallback=None) -> Tensor",
-                tags=(torch.Tag.needs_fixed_stride_order,))
-_library.define("sdpa_out(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, float dropout_p, "
-                "bool is_causal, float? scale, bool enable_gqa, Tensor(a!) out) -> ()")
-_ATTENTION = ("Tensor q, Tensor k, Tensor v, Tensor? bias=None, Tensor? mask=None, "
-              "Tensor? alibi_slopes=None, Tensor? sinks=None, Tensor? kv_lens=None, Tensor? q_starts=None, "
-              "Tensor? kv_starts=None, Tensor? block_table=None, Tensor? k_scales=None, Tensor? v_scales=None, "
-              "str? kv_dtype=None, bool causal=False, str align='bottom-right', "
-              "SymInt? q_offset=None, float? scale=None, SymInt[]? window=None, float? softcap=None, "
-              "str layout='bhsd', SymInt? q_len=None, SymInt? kv_len=None, str? o_dtype=None, bool lse=False, "
-              "str? variant=None, bool? invariant=None")
-_library.define(f"attention({_ATTENTION}) -> (Tensor, Tensor)", tags=(torch.Tag.needs_fixed_stride_order,))
-_library.define(f"attention_out(Tensor(a!) out, Tensor(b!)? lse_out, {_ATTENTION}) -> ()",
-                tags=(torch.Tag.needs_fixed_stride_order,))
-_library.define("quantise(Tensor x, str to, Tensor? scales=None, str share='row') -> (Tensor, Tensor)")
-_library.define("quantise_out(Tensor(a!) out, Tensor(b!)? out_scales, Tensor x, str to, Tensor? scales=None, str share='row', "
-                "Tensor? slots=None) -> ()")
-
-
-def _sdpa(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
-          scale: Optional[float] = None, enable_gqa: bool = False, fallback: Optional[str] = None) -> Any:
-    from ._call import sdpa_now
-    o = sdpa_now(ADAPTER, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, None, fallback)
-    if fallback or defaults["fallback"]:  # what PyTorch computed may lie otherwise in memory than the fake says
-        promised = dense_like(o.shape, query.stride() if o.dim() <= 4 else range(o.dim(), 0, -1))
-        if o.stride() != promised:
-            o = o.new_empty_strided(o.shape, promised).copy_(o)
-    return o
-
-
-def _sdpa_out(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool,
-              scale: Optional[float], enable_gqa: bool, out: Any) -> None:
-    from ._call import sdpa_now
-    sdpa_now(ADAPTER, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out, None)
-
-
-def _attention(q: Any, k: Any, v: Any, bias: Any = None, mask: Any = None, alibi_slopes: Any = None,
-               sinks: Any = None, kv_lens: Any = None, q_starts: Any = None, kv_starts: Any = None,
-               block_table: Any = None, k_scales: Any = None, v_scales: Any = None,
-               kv_dtype: Optional[str] = None, causal: bool = False, align: str = "bottom-right",
-               q_offset: Optional[int] = None, scale: Optional[float] = None, window: Optional[List[int]] = None,
-               softcap: Optional[float] = None, layout: str = "bhsd", q_len: Optional[int] = None,
-               kv_len: Optional[int] = None, o_dtype: Optional[str] = None, lse: bool = False,
-               variant: Optional[str] = None, invariant: Optional[bool] = None, out: Any = None,
-               lse_out: Any = None) -> Tuple[Any, Any]:
-    from ._call import attention
-    found = attention(q, k, v, bias=bias, mask=mask, alibi_slopes=alibi_slopes, sinks=sinks, kv_lens=kv_lens,
-                      q_starts=q_starts, kv_starts=kv_starts, block_table=block_table, k_scales=k_scales,
-                      v_scales=v_scales, kv_dtype=kv_dtype, causal=causal, align=align,
-                      q_offset=q_offset, scale=scale, window=None if window is None else (window[0], window[1]),
-                      softcap=softcap, layout=layout, q_len=q_len, kv_len=kv_len, o_dtype=o_dtype,
-                      lse=lse if lse_out is None else lse_out, variant=variant, invariant=invariant, out=out)
-    return found if lse else (found, q.new_empty(0, dtype=torch.float32))
-
-
-def _attention_out(out: Any, lse_out: Any, *features: Any, **named: Any) -> None:
-    named.update(out=out, lse_out=lse_out)
-    _attention(*features, **named)
-
-
-def _quantise(x: Any, to: str, scales: Any = None, share: str = "row") -> Tuple[Any, Any]:
-    from ._quantise import quantise
-    stored, made = quantise(x, to, scales=scales, share=share)
-    return stored, x.new_empty(0, dtype=torch.float32) if made is scales else made
-
-
-def _quantise_out(out: Any, out_scales: Any, x: Any, to: str, scales: Any = None, share: str = "row", slots: Any = None) -> None:
-    from ._quantise import quantise
-    quantise(x, to, scales=scales, share=share, out=out, out_scales=out_scales, slots=slots)
-
-
-# ---- their fakes: results of the right sides, strides and types ------------------------------------------------------
-
-def _order_like(shape: Any, q: Any) -> Any:
-    """A tensor of that shape whose sides have the order in memory of q's, as prepared calls make it."""
-    strides = dense_like(shape, q.stride() if len(shape) <= 4 else range(len(shape), 0, -1))
-    return torch.empty_strided(shape, strides, dtype=q.dtype, device=q.device)
-
-
-def _nothing(*arguments: Any, **named: Any) -> None:
-    pass
-
-
-def _o_like(q: Any, v: Any, o_dtype: Optional[str], kv_dtype: Optional[str]) -> Any:
-    o = _order_like(tuple(q.shape[:-1]) + (values_of(v.shape[-1], kv_dtype),), q)
-    return o if o_dtype is None else o.to(_TYPES[o_dtype])
-
-
-def _lse_like(q: Any, q_starts: Any, layout: str) -> Any:
-    order = (1, 0) if q_starts is not None else (0, 1, 2) if layout == "bhsd" else (0, 2, 1)
-    return torch.empty([q.shape[i] for i in order], dtype=torch.float32, device=q.device)
-
-
-def _scales_shape(x: Any, share: str) -> Any:
-    return {"row": tuple(x.shape[:3]), "head": (x.shape[0], x.shape[1], 1), "all": (1, 1, 1)}[share]
-
-
-def _quantise_fake(x: Any, to: str, scales: Any = None, share: str = "row") -> Tuple[Any, Any]:
-    width = x.shape[3] // 32 * BLOCKS[to] if to in BLOCKS else x.shape[3]
-    stored = x.new_empty(tuple(x.shape[:3]) + (width,), dtype=torch.int8 if to == "int8" else torch.uint8)
-    return stored, x.new_empty((0,) if scales is not None or to in BLOCKS else _scales_shape(x, share), dtype=torch.float32)
-
-
-def _sdpa_fake(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
-               is_causal: bool = False, scale: Optional[float] = None, enable_gqa: bool = False,
-               fallback: Optional[str] = None) -> Any:
-    return _order_like(tuple(query.shape[:-1]) + (value.shape[-1],), query)
-
-
-def _attention_fake(q: Any, k: Any, v: Any, *rest: Any, q_starts: Any = None, layout: str = "bhsd",
-                    o_dtype: Optional[str] = None, lse: bool = False, kv_dtype: Optional[str] = None,
-                    **others: Any) -> Tuple[Any, Any]:
-    named = dict(zip(("bias", "mask", "alibi_slopes", "sinks", "kv_lens", "q_starts", "kv_starts", "block_table",
-                      "k_scales", "v_scales", "kv_dtype", "causal", "align", "q_offset", "scale", "window", "softcap",
-                      "layout", "q_len", "kv_len", "o_dtype", "lse", "variant", "invariant"), rest))
-    q_starts, layout = named.get("q_starts", q_starts), named.get("layout", layout)
-    o_dtype, lse = named.get("o_dtype", o_dtype), named.get("lse", lse)
-    o = _o_like(q, v, o_dtype, named.get("kv_dtype", kv_dtype))
-    return o, _lse_like(q, q_starts, layout) if lse else torch.empty(0, dtype=torch.float32, device=q.device)
-
-
-for _name, _body, _fake in (("sdpa", _sdpa, _sdpa_fake), ("sdpa_out", _sdpa_out, _nothing),
-                            ("attention", _attention, _attention_fake), ("attention_out", _attention_out, _nothing),
-                            ("quantise", _quantise, _quantise_fake), ("quantise_out", _quantise_out, _nothing)):
-    for _where in ("CPU", "CUDA"):
-        _library.impl(_name, _body, _where)
-    torch.library.register_fake("attngen::" + _name, _fake, lib=_library)
