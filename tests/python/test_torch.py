@@ -88,6 +88,30 @@ class Sdpa(unittest.TestCase):
         with self.assertRaisesRegex(attngen.Invalid, "q has 4 heads|query has 4 heads"):
             attngen.sdpa(q, k[:, :2, :9], v[:, :2, :9])
 
+    def test_keys_and_mask_grow(self):
+        """The same with masks, whose sides and strides change with the number of keys and otherwise."""
+        q, k = torch.randn(2, 4, 3, 16), torch.randn(2, 4, 150, 16)
+        whole = torch.rand(2, 4, 3, 150) < 0.7
+        whole[..., 0] = True
+        for n in (70, 71, 72, 1, 128, 129, 33, 70):
+            for sides in ((2, 4, 3, n), (1, 4, 1, n), (2, 1, 1, n), (1, 1, 3, n), (3, n), (n,), (2, 1, 1, 1)):
+                near = whole
+                for i, side in enumerate(reversed(sides)):
+                    near = near.narrow(3 - i, 0, side)
+                near = near.reshape(sides) if len(sides) == 4 else near[0, 0].reshape(sides) if len(sides) == 2 else near[0, 0, 0]
+                for mask in (near, near.contiguous()):
+                    take = mask.expand(2, 4, 3, n)
+                    hold(attngen.sdpa(q, k[:, :, :n], k[:, :, :n], mask), q, k[:, :, :n], k[:, :, :n], take=take.numpy())
+                    bias = torch.zeros(sides).masked_fill(~mask, -1e4)
+                    hold(attngen.sdpa(q, k[:, :, :n], k[:, :, :n], bias), q, k[:, :, :n], k[:, :, :n], take=take.numpy())
+        with self.assertRaisesRegex(attngen.Invalid, r"attn_mask is \[1, 1, 1, 71\]"):
+            attngen.sdpa(q, k[:, :, :70], k[:, :, :70], whole[:1, :1, :1, :71])
+        with self.assertRaisesRegex(attngen.Unsupported, "requires grad"):
+            attngen.sdpa(q, k[:, :, :70], k[:, :, :70], torch.zeros(3, 70, requires_grad=True))
+        for _ in range(2):  # also when a call for such sides is there
+            with self.assertRaisesRegex(attngen.Unsupported, "attn_mask has type int32"):
+                attngen.sdpa(q, k[:, :, :71], k[:, :, :71], torch.zeros(3, 71, dtype=torch.int32))
+
     def test_narrow(self):
         q, k = torch.randn(2, 4, 9, 64), torch.randn(2, 2, 30, 64)
         for to in ("int8", "fp8", "q8_0", "q4_0"):

@@ -71,7 +71,7 @@ class NumpyAdapter(Plain):
     def pointer(self, a: Any) -> int:
         return a.__array_interface__["data"][0]
 
-    def apart_from_keys(self, q: Any, k: Any, v: Any) -> Any:
+    def apart_from_keys(self, q: Any, k: Any, v: Any, mask: Any) -> Any:
         return None
 
     def from_list(self, kind: str, values: Any) -> Any:

@@ -90,24 +90,28 @@ def _prepare_sdpa(adapter: Any, query: Any, key: Any, value: Any, attn_mask: Any
     return call, mask_at
 
 
-def _grown(adapter: Any, query: Any, key: Any, value: Any, is_causal: bool, scale: Optional[float],
+def _grown(adapter: Any, query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool, scale: Optional[float],
            enable_gqa: bool) -> Any:
     """Makes a call from an earlier one that differs only in the number of keys: a growing cache needs a new one for each
     token. None if there is no such earlier call."""
-    signature = adapter.apart_from_keys(query, key, value)
+    signature = adapter.apart_from_keys(query, key, value, attn_mask)
     if signature is None:
         return None
     signature = (signature, is_causal, scale, enable_gqa)
-    base = _sdpa_bases.get(signature)
-    if base is None:
-        call, _ = _prepare_sdpa(adapter, query, key, value, None, 0.0, is_causal, scale, enable_gqa, None)
-        _plans.remember(_sdpa_bases, signature, call)
-    else:
-        run = _c.Run.from_buffer_copy(base.run)
-        run.kv_len, run.k_stride[:], run.v_stride[:] = key.shape[2], key.stride()[:3], value.stride()[:3]
-        call = Call(base.plan, run, base.o_shape, base.o_strides, base.o_dtype, base.lse_shape, base.device)
-        call.like_q = base.like_q
-    return call, None
+    found = _sdpa_bases.get(signature)
+    if found is None:
+        found = _prepare_sdpa(adapter, query, key, value, attn_mask, 0.0, is_causal, scale, enable_gqa, None)
+        _plans.remember(_sdpa_bases, signature, found)
+        return found
+    base, mask_at = found
+    run = _c.Run.from_buffer_copy(base.run)
+    run.kv_len, run.k_stride[:], run.v_stride[:] = key.shape[2], key.stride()[:3], value.stride()[:3]
+    if mask_at is not None:
+        steps = broadcast("attn_mask", adapter.view(attn_mask), tuple(query.shape[:3]) + (key.shape[2],))
+        (run.mask_stride if mask_at == EXTRA_AT["mask"] else run.bias_stride)[:] = steps
+    call = Call(base.plan, run, base.o_shape, base.o_strides, base.o_dtype, base.lse_shape, base.device)
+    call.like_q = base.like_q
+    return call, mask_at
 
 
 def _spread_mask(mask: View, sides: Tuple[int, ...]) -> View:
@@ -171,8 +175,8 @@ def sdpa_now(adapter: Any, query: Any, key: Any, value: Any, attn_mask: Any, dro
             if numbers is not options:
                 is_causal, scale, enable_gqa, dropout_p = numbers
                 return sdpa_now(adapter, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out, fallback)
-            if attn_mask is None and out is None and not dropout_p:
-                found = _grown(adapter, query, key, value, is_causal, scale, enable_gqa)
+            if out is None and not dropout_p:
+                found = _grown(adapter, query, key, value, attn_mask, is_causal, scale, enable_gqa)
             found = found or _prepare_sdpa(adapter, query, key, value, attn_mask, dropout_p, is_causal, scale,
                                            enable_gqa, out)
             _plans.remember(_sdpa_calls, signature, found)

@@ -113,16 +113,21 @@ class TorchAdapter:
         return first, None if mask is None else describe(mask), None if out is None else describe(out)
 
     @staticmethod
-    def apart_from_keys(q: Any, k: Any, v: Any) -> Any:
+    def apart_from_keys(q: Any, k: Any, v: Any, mask: Any) -> Any:
         """What a prepared sdpa depends on apart from the number of keys and their strides; None for unusual tensors."""
         sides, at, v_sides, v_at = k.shape, k.stride(), v.shape, v.stride()
         if len(sides) != 4 or sides[:3] != v_sides[:3] or q.dim() != 4 or sides[0] != q.shape[0] or \
                 at[3] != 1 or v_at[3] != 1 or at[1] <= 0 or v_at[1] <= 0 or 0 in sides or 0 in v_sides or \
                 forward_ad._current_level >= 0:
             return None
-        return (q.shape, q.stride(), sides[1], sides[3], v_sides[3], rounded(sides[2], LEAST_KEYS), q.dtype, k.dtype,
-                v.dtype, q.device, k.device, v.device,
-                _grad_is_on() and (q.requires_grad or k.requires_grad or v.requires_grad), _threads())
+        graded = _grad_is_on() and (q.requires_grad or k.requires_grad or v.requires_grad)
+        first = (q.shape, q.stride(), sides[1], sides[3], v_sides[3], rounded(sides[2], LEAST_KEYS), q.dtype, k.dtype,
+                 v.dtype, q.device, k.device, v.device, graded, _threads())
+        if mask is None:
+            return first
+        if graded or (_grad_is_on() and mask.requires_grad) or mask.layout is not torch.strided:
+            return None
+        return first, mask.dtype, mask.device
 
     @staticmethod
     def from_list(kind: str, values: Any) -> Any:
