@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import unittest
+import unittest.mock
 
 import numpy as np
 
@@ -198,6 +199,12 @@ class Sdpa(unittest.TestCase):
                     except BaseException:
                         os._exit(1)
             self.assertEqual(os.waitpid(child, 0)[1], 0)
+            real, _memory.mmap.mmap = _memory.mmap.mmap, unittest.mock.Mock(side_effect=OSError("no more mappings"))
+            try:
+                attngen.configure(kept_bytes=8 << 20)
+                loop()
+            finally:
+                _memory.mmap.mmap = real
             attngen.configure(kept_bytes=0)
             loop()
             self.assertEqual(_memory._held, 0)

@@ -76,7 +76,8 @@ class GrowingLayer(DynamicLayer):
 
     def _new_room(self, key: Any, value: Any) -> Optional[_Room]:
         """A room with the rows that there are, and for these; None if there are no rows yet, or DynamicLayer is to add these."""
-        keys, values = self.keys, self.values
+        keys: Any = self.keys
+        values: Any = self.values
         if keys is None or keys.numel() == 0 or _compiling() or \
                 any(t.dim() != 4 or t.requires_grad for t in (key, value, keys, values)) or \
                 _kind(keys, values) != _kind(key, value) or key.shape[2] != value.shape[2] or keys.shape[2] != values.shape[2]:

@@ -80,7 +80,7 @@ def _kind(size: int) -> Any:
 
 
 def block(size: int) -> Any:
-    """Memory of at least so many bytes, as a buffer; None if there shall be none for such a size."""
+    """Memory of at least so many bytes, as a buffer; None if there shall be none for such a size, or the system has none."""
     global _held
     size = _rounded(size)
     if size > most:
@@ -93,7 +93,10 @@ def block(size: int) -> Any:
             _held -= size
             if not places:
                 del _freed[size]
-    mapping, start = place or _map(size)
+    try:
+        mapping, start = place or _map(size)
+    except OSError:  # a process may have only so many mappings, and the C library has fewer for as much memory
+        return None
     kind = _kinds.get(size)
     if kind is None:
         kind = _kinds[size] = _kind(size)
