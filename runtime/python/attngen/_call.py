@@ -16,7 +16,7 @@ from ._prepare import (EXTRA_AT, FLOATS, NARROWED, Options, broadcast, check_wri
 fallbacks: "Counter[str]" = Counter()
 
 _sdpa_calls: Any = _plans.call_cache()
-_sdpa_bases = _plans.call_cache()  # calls that differ only in the number of keys
+_sdpa_bases: Any = _plans.call_cache()  # calls that differ only in the number of keys
 
 
 def _prepare(views: Dict[str, View], o: Optional[View], options: Options, threads: int,
