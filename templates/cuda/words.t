@@ -37,7 +37,7 @@
 % let PUT_END = ")"
 % assert (defined(ISA) ? ISA : "portable") != "portable" or (defined(LOCAL) ? LOCAL : 0) <= 49152, "it needs more than 48 KiB of shared memory, all that a block has in CUDA without asking; tile.q or tile.k must be smaller"
 % let MAPS_WHOLE = 1
-% let LAUNCHED_EARLY = 1
+% let AWAITS_LAUNCHES = 1
 % let MAPS = "attn_cuda_maps"
 % let MAP_Q = "(ulong)maps.q"
 % let MAP_K = "(ulong)maps.k"

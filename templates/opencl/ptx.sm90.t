@@ -148,7 +148,7 @@ INLINED void map_written(ulong map) /* makes a map that stores have written visi
     __asm__ volatile("fence.proxy.tensormap::generic.release.gpu; fence.proxy.tensormap::generic.acquire.gpu [%0], 128;"
         :: "l"(map) : "memory");
 }
-% if LAUNCHED_EARLY
+% if AWAITS_LAUNCHES
 /* A launch may begin while those before it are still running. From here on they have ended, and what they wrote can be seen; and the
  * launch behind this one may begin. */
 INLINED void await_launches(void)

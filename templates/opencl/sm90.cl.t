@@ -20,7 +20,7 @@
 %# Whether a kernel begins with memory that launches before it may still be writing; and, where it does not, whether it meanwhile fetches
 %# keys and values, whose places the launch's parameters say.
 % let READS_FIRST = not MAPS_WHOLE or PACKED or WIDENED
-% let FETCHES = SPLIT and LAUNCHED_EARLY and not READS_FIRST and not PAGED
+% let FETCHES = SPLIT and AWAITS_LAUNCHES and not READS_FIRST and not PAGED
 % include "opencl/begin.t"
 % include "opencl/ptx.t"
 % include "opencl/ptx.sm90.t"
@@ -440,7 +440,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
     ${SHARED_ALL} uchar memory[${SHARED_BYTES}] __attribute__((aligned(1024)));
     const uint shared = ${MEMORY_AT};
     const int item = get_local_id(0);
-% if LAUNCHED_EARLY and READS_FIRST
+% if AWAITS_LAUNCHES and READS_FIRST
     await_launches();
 % end
 % if INSIDE
@@ -501,7 +501,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
         zero16(shared + at);
     shared_written();
 % end
-% if LAUNCHED_EARLY and not READS_FIRST and not FETCHES
+% if AWAITS_LAUNCHES and not READS_FIRST and not FETCHES
     await_launches(); /* nothing in memory was touched before */
 % end
     barrier(CLK_LOCAL_MEM_FENCE);

@@ -42,8 +42,9 @@
 % let PUT_IS = " = "
 % let PUT_END = ""
 % let MAPS_WHOLE = 0
-%# Whether a launch may begin while those before it are still running.
-% let LAUNCHED_EARLY = 0
+%# Whether launches in this language may begin while those before them are still running, whose end kernels then await. (LAUNCH_EARLY is
+%# another thing: whether a kernel does so where the language has it, which is 1 for those of sm90.)
+% let AWAITS_LAUNCHES = 0
 % let MAPS = "attn_cl_maps"
 % let MAP_Q = "(ulong)room"
 % let MAP_K = "(ulong)(room + 16)"
