@@ -61,6 +61,14 @@ static void take_away(struct subject *s, uint64_t *state)
     }
 }
 
+/* A few keys, or their values, are much larger or smaller than the others: what some rows see and others do not. */
+static void stretch(struct subject *s, char *rows, enum dtype t, int64_t width, int power, uint64_t *state)
+{
+    for (int64_t j = 0; j < s->kv_heads * s->keys; j++)
+        for (int64_t e = random_below(state, 40) ? width : 0; e < width; e++)
+            dtype_store(t, rows, j * width + e, ldexpf(dtype_load(t, rows, j * width + e), power));
+}
+
 void subject_draw(const struct variant *v, uint64_t *state, int64_t most_keys, bool whole, struct subject *out)
 {
     const enum dtype q = (enum dtype)v->field[F_DTYPE], kv = variant_dtype_kv(v);
@@ -82,6 +90,11 @@ void subject_draw(const struct variant *v, uint64_t *state, int64_t most_keys, b
     s->q = normals(q, s->heads * s->rows * d, state);
     s->k = normals(kv, s->kv_heads * s->keys * (d / values), state);
     s->values = normals(kv, s->kv_heads * s->keys * (dv / values), state);
+    if (!whole && dtypes[kv].values == 1 && !dtypes[kv].scaled && !random_below(state, 4)) {
+        stretch(s, s->k, kv, d, 6, state);
+        if (kv != DTYPE_F16)
+            stretch(s, s->values, kv, dv, random_below(state, 2) ? 110 : -110, state);
+    }
     s->slopes = floats(s->heads, state, 0.3f);
     s->sinks = floats(s->heads, state, 3.0f);
     if (dtypes[kv].scaled) {
@@ -271,7 +284,9 @@ static void set_args(struct showing *x)
     for (int64_t b = 0; b < x->batch; b++)
         same = same && x->kv_lens[b] == x->kv_len;
     x->lse = room(s->heads * (q_rows + 1) * (int64_t)sizeof(float));
-    *a = (struct attn_args){.size = sizeof *a, .q = x->q.at, .k = x->k.at, .v = x->values.at, .o = x->o.at, .lse = x->lse,
+    x->out->has_lse = s->whole || random_below(x->state, 4);
+    *a = (struct attn_args){.size = sizeof *a, .q = x->q.at, .k = x->k.at, .v = x->values.at, .o = x->o.at,
+                            .lse = x->out->has_lse ? x->lse : NULL,
                             .batch = x->batch, .heads = s->heads, .kv_heads = s->kv_heads, .q_len = x->q_len,
                             .kv_len = x->kv_len, .scale = s->scale, .parts = 1, .features = f};
     memcpy(a->q_stride, x->q.stride, sizeof a->q_stride), memcpy(a->k_stride, x->k.stride, sizeof a->k_stride);
@@ -351,10 +366,10 @@ int subject_show(const struct subject *s, const struct variant *v, const struct 
     int result = run(&x, kernel, &parts, err);
     take(&x);
     snprintf(out->how, sizeof out->how,
-             "rows %lld to %lld, sequence %lld of %lld, q_len %lld, kv_len %lld, keys %lld%s%s%s, page %lld, %d parts",
+             "rows %lld to %lld, sequence %lld of %lld, q_len %lld, kv_len %lld, keys %lld%s%s%s%s, page %lld, %d parts",
              (long long)out->from, (long long)out->to, (long long)x.b, (long long)x.batch, (long long)x.q_len,
              (long long)x.kv_len, (long long)x.keys, x.q_packed ? ", packed q" : "", x.kv_packed ? ", packed kv" : "",
-             x.a.kv_lens ? ", lens" : "", (long long)x.page_size, parts);
+             x.a.kv_lens ? ", lens" : "", out->has_lse ? "" : ", no LSE", (long long)x.page_size, parts);
     void *const all[] = {x.q.at, x.k.at, x.values.at, x.o.at, x.k_scales.at, x.v_scales.at, x.lse, x.bias, x.mask, x.pages};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
@@ -378,7 +393,7 @@ int64_t shown_differ(const struct subject *s, const struct shown *a, const struc
         for (int64_t i = from; i < to; i++) {
             const int64_t at = h * (a->to - a->from) + i - a->from, bt = h * (b->to - b->from) + i - b->from;
             const bool output = memcmp(a->o + at * row, b->o + bt * row, (size_t)row) != 0;
-            if (!output && memcmp(&a->lse[at], &b->lse[bt], sizeof *a->lse) == 0)
+            if (!output && (!a->has_lse || !b->has_lse || memcmp(&a->lse[at], &b->lse[bt], sizeof *a->lse) == 0))
                 continue;
             if (!differ++)
                 snprintf(where, size, "head %lld, row %lld, %s: LSE %.9g and %.9g", (long long)h, (long long)i,

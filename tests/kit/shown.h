@@ -31,6 +31,7 @@ struct shown {
     int64_t from, to;
     char *o;
     float *lse;
+    bool has_lse; /* or it was not asked for */
     char how[240]; /* in words */
 };
 /* Computes some of its rows with that kernel, which has v's fields and any packed and paged. Returns 0, or -1 and why it
