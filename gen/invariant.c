@@ -29,7 +29,10 @@
  *  8. Contractions of a multiplication and an addition by OpenCL's compilers, which may depend on what stands around: they are
  *     turned off, or a function stands there that is never contracted. In CUDA C++ an option turns them off, --fmad=false.
  *  9. What all rows of a group share. Kernels of isa amx have exponents relative to a bound of all queries of a group and all
- *     keys: they have no such field, and are refused.
+ *     keys, and compute a whole group again where one row needs it. Invariant ones have exponents relative to 0, and each row
+ *     answers for itself: by its sum, which is too small or too large, and by its largest output. Keys meet rows in blocks of 64
+ *     always, whatever tile.k is; it is fixed all the same, since few queries have no use for another. An LSE makes them compute
+ *     sums beside, where others compute other probabilities.
  * 10. Which isa. It is the first one, in a fixed order, that has kernels for the types, head dims and features, whatever tuning,
  *     packing or a model of speed says (tune/isa.c). Rows that a device's copy engine does not take as they lie must not go to
  *     another isa.
@@ -43,16 +46,16 @@
 
 #include <stdio.h>
 
-enum { ANY = 577, SPLIT_C = 2048, SPLIT_SM90 = 1 << 20 };
+enum { ANY = 577, SPLIT_C = 2048, SPLIT_SM90 = 1 << 20, ROWS_AMX = 32 };
 
 /* The isas in the order in which plans prefer them. Intel's processors multiply pairs of bf16 at half of the rate of f32, all
  * others at twice that rate; and of those that have pairs, Intel's alone have isa amx. */
 static const struct preferred {
     enum isa isa, unless; /* unless the device has that one; ISA_COUNT: always */
 } order[] = {
-    {ISA_SM90, ISA_COUNT},     {ISA_SM80, ISA_COUNT},   {ISA_PORTABLE, ISA_COUNT},
-    {ISA_AVX512BF16, ISA_AMX}, {ISA_AVX512, ISA_COUNT}, {ISA_AVX2, ISA_COUNT},
-    {ISA_NEONBF16, ISA_COUNT}, {ISA_NEON, ISA_COUNT},   {ISA_C, ISA_COUNT},
+    {ISA_SM90, ISA_COUNT},     {ISA_SM80, ISA_COUNT},       {ISA_PORTABLE, ISA_COUNT}, {ISA_AMX, ISA_COUNT},
+    {ISA_AVX512BF16, ISA_AMX}, {ISA_AVX512, ISA_COUNT},     {ISA_AVX2, ISA_COUNT},     {ISA_NEONBF16, ISA_COUNT},
+    {ISA_NEON, ISA_COUNT},     {ISA_C, ISA_COUNT},
 };
 
 enum isa invariant_isa(int place, enum isa *unless)
@@ -73,6 +76,7 @@ static const struct fixed {
     {ISA_AVX2, ANY, 128, SPLIT_C, 0, false},
     {ISA_AVX512, ANY, 256, SPLIT_C, 0, false},
     {ISA_AVX512BF16, ANY, 256, SPLIT_C, 0, false},
+    {ISA_AMX, ANY, 1024, SPLIT_C, 0, false},
     {ISA_NEON, ANY, 64, SPLIT_C, 0, false},
     {ISA_NEONBF16, ANY, 64, SPLIT_C, 0, false},
     {ISA_PORTABLE, ANY, 64, 0, 0, false},
@@ -104,6 +108,8 @@ int32_t invariant_value(const struct variant *v, enum field_id f)
     case F_TILE_K: return r->tile_k;
     case F_SPLIT: return r->split;
     case F_LAZY: return r->lazy;
+    case F_ROWS: return r->isa == ISA_AMX ? ROWS_AMX : -1;
+    case F_TABLE: return r->isa == ISA_AMX && v->field[F_DTYPE] == DTYPE_BF16;
     case F_WIDENED: return 0;
     default: return -1;
     }
@@ -131,7 +137,7 @@ int invariant_check(const struct variant *v, struct gen_error *err)
             continue;
         char name[GEN_NAME_MAX], expected[24];
         variant_encode(v, name);
-        snprintf(expected, sizeof expected, f == F_LAZY ? "set" : "%d", (int)fixed);
+        snprintf(expected, sizeof expected, fields[f].type == FIELD_BOOL ? "set" : "%d", (int)fixed);
         snprintf(err->text, sizeof err->text, "%s: error: %s must be %s where invariant is set, as it orders sums", name,
                  fields[f].key, fixed ? expected : "left out");
         return -1;

@@ -299,11 +299,12 @@ struct attn_problem {
      * head dims and the features; everything else is tuned, apart from plans that promise nothing. Notes:
      * 1. The keys and values of the sequence must be finite.
      * 2. Nothing is promised between devices, instruction sets (ATTNGEN_ISA), compilers or versions of this library. Plans take the
-     *    first instruction set, in a fixed order, that has such kernels: sm90, sm80, portable; avx512bf16 (but not on processors
-     *    with amx), avx512, avx2; neonbf16, neon; c. Those with bf16 in their names take Q, K and V in bf16 only.
+     *    first instruction set, in a fixed order, that has such kernels: sm90, sm80, portable; amx, avx512bf16 (but not on
+     *    processors with amx), avx512, avx2; neonbf16, neon; c. Plans take amx and those with bf16 in their names for Q, K and V
+     *    in bf16 only.
      * 3. A variant that is pinned must be an invariant one, and may be of another instruction set than plans choose.
-     * 4. ATTN_UNSUPPORTED if there is no such kernel. Isa amx has none, so another one is taken. On isa sm90 a run whose rows the
-     *    copy engine does not take as they lie is refused (note 6 of attn_execute_cl), as with a pinned variant. */
+     * 4. ATTN_UNSUPPORTED if there is no such kernel. On isa sm90 a run whose rows the copy engine does not take as they lie is
+     *    refused (note 6 of attn_execute_cl), as with a pinned variant. */
     int invariant;
 };
 struct attn_plan;

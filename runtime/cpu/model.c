@@ -375,20 +375,47 @@ static double pack_tiles_cycles(const struct shape *s, const struct operands *o,
     return elements * (o->key_parts > 1 ? 1.05 : 0.25) + keys * (row + narrow) + 2 * bytes / read_rate(cpu, bytes) + 1800;
 }
 
-/* Groups of 32 rows by blocks of 64 keys. A product takes 16 cycles and waits for its tiles; of the exponentials, only the part
- * that products do not hide counts. Constants are fitted to timings of the same 371 problems. */
+/* A group of 32 rows by a block of 64 keys. A product takes 16 cycles and waits for its tiles; of the exponentials, only the part
+ * that products do not hide counts, where there is a pipeline. Constants are fitted to timings of the same 371 problems. */
+static double block_cycles(const struct variant *v, const struct shape *s, const struct operands *o, bool alone)
+{
+    /* Scores are products of all parts, but for the third of keys under queries in bf16; outputs go without that of the lower ones.
+     * Outputs are tiles while a block's values are multiplied: beyond four of 16 columns, and beyond eight, products wait. */
+    const double columns = o->dv / 16, waits = 40 * larger(0, columns - 4) + 130 * larger(0, columns - 8);
+    const double products =
+        o->parts * o->key_parts * 8 * o->d / 32 + (o->value_parts + o->parts - 1) * 4 * columns + 4 * o->parts;
+    const double exponentials = o->parts > 1 ? 1060 : v->field[F_TABLE] ? 620 : 900;
+    /* What is done to scores beside is done in a pass over 128 vectors, beside no product. */
+    return 18.6 * products + waits + exponentials + (s->modify > 0 ? 128 * (2 + s->modify / 2) : 0) + (alone ? 300 : 0);
+}
+
+/* Where bits are a promise, few queries meet keys in the same way, but for the pipeline: each block is packed once for all rows
+ * that share a KV head, and split by split. */
+static double few_tile_cycles(const struct variant *v, const struct shape *s, const struct tune_target *t, const struct cpu *cpu)
+{
+    const struct operands o = read_operands(v, s);
+    const double heads = t->kv_heads ? (double)t->heads / t->kv_heads : 1;
+    const bool beside = !(v->field[F_BIAS] || v->field[F_MASK] || v->field[F_ALIBI]);
+    const double groups = beside ? up(s->rows * heads, 32) / 32 : heads * up(s->rows, 32) / 32;
+    const double chunks = up(groups * 32, s->bq) / s->bq, keys = up(s->keys, 64);
+    const double pack = (o.d + o.dv) * (o.key_parts > 1 ? 1.05 : 0.25) + (o.copied ? 8 : 0) + (o.copied_v ? 8 : 0);
+    const double compute = chunks * keys * pack + groups * keys / 64 * block_cycles(v, s, &o, true);
+    const double memory = chunks * keys * (s->d + s->dv) * s->element / cache_rate(s, t, cpu);
+    const double all = larger(compute, memory) + 0.3 * (compute < memory ? compute : memory);
+    const double splits = up(s->keys, v->field[F_SPLIT]) / v->field[F_SPLIT];
+    const double ends = groups * (500 + splits * 6 * (o.dv + 32)), units = (double)t->batch * t->kv_heads;
+    if (t->threads < 2 || units >= ENOUGH * (double)t->threads)
+        return shared_cycles(t, units, all + ends);
+    return shared_cycles(t, units * chunks * splits, all / splits / chunks) + shared_cycles(t, units * chunks, ends / chunks);
+}
+
+/* Groups of 32 rows by blocks of 64 keys. */
 static double tile_cycles(const struct variant *v, const struct shape *s, const struct tune_target *t, const struct cpu *cpu)
 {
     const struct operands o = read_operands(v, s);
     const double keys = up(s->keys, 64), groups = up(s->rows, 32) / 32, tiles = up(s->rows, s->bq) / s->bq;
     const double visited = keys / 64 + (v->field[F_CAUSAL] ? 0.5 : 0) + s->edges, visits = up(s->keys, s->bk) / s->bk;
-    /* Scores are products of all parts, but for the third of keys under queries in bf16; outputs go without that of the lower ones.
-     * Outputs are tiles while a block's values are multiplied: beyond four of 16 columns, and beyond eight, products wait. */
-    const double columns = o.dv / 16, waits = 40 * larger(0, columns - 4) + 130 * larger(0, columns - 8);
-    const double products = o.parts * o.key_parts * 8 * o.d / 32 + (o.value_parts + o.parts - 1) * 4 * columns + 4 * o.parts;
-    double block = 18.6 * products + waits + (o.parts > 1 ? 1060 : v->field[F_TABLE] ? 620 : 900);
-    if (s->modify > 0) /* in a pass over 128 vectors, beside no product */
-        block += 128 * (2 + s->modify / 2);
+    const double block = block_cycles(v, s, &o, false);
     /* Keys and values that exceed half of L2 come from L3 for each tile of queries, and for each group where a tile of keys leaves
      * no room for the rest; three quarters of that hide. Queries and outputs of a tile of queries come again for each tile of keys
      * beside which they do not fit. */
@@ -410,7 +437,9 @@ double estimate_cycles(const struct variant *variant, const struct tune_target *
     const struct shape s = read_shape(variant, target, cpu);
     const double heads = (double)target->batch * target->heads, threads = larger(1, target->threads);
     double cycles;
-    if (variant->field[F_SPLIT])
+    if (variant->field[F_SPLIT] && variant->field[F_ISA] == ISA_AMX && variant->field[F_INVARIANT])
+        cycles = few_tile_cycles(variant, &s, target, cpu);
+    else if (variant->field[F_SPLIT])
         cycles = split_cycles(variant, &s, target, cpu);
     else if (variant->field[F_ISA] == ISA_AMX)
         cycles = tile_cycles(variant, &s, target, cpu);

@@ -157,7 +157,6 @@
 % assert MR <= W, "micro.rows must be at most the vector's width"
 % assert MR*NV <= 64, "micro.rows times micro.vecs must be at most 64"
 % micro pack_q
-% assert not TILES or FEW, "isa amx has no kernel that splits keys and is invariant"
 % if FEW
 % assert W % MR == 0, "micro.rows must divide the vector's width where keys are split"
 % assert BK % KB == 0 and BK % U == 0, "tile.k must be a multiple of the keys that a vector of scores holds, and of unroll, where keys are split"

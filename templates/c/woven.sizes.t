@@ -41,6 +41,7 @@
 % let IN_BLOCK = max(1, VALUES/W)
 % let TPART = NARROW ? "f32" : TKV
 % let R = W
+% let QROWS = W
 % let LOG_W = 4
 %# A state: of 16 rows each four vectors as in attn.sizes.t, and the bias of their exponents.
 % let MAX = 0
@@ -65,20 +66,45 @@
 % let GROUP_Z = GROUP_O + CV*COLUMN
 %# Sums of P as it is multiplied, in tiles, and before it was rounded.
 % let GROUP_STATE = GROUP_Z + 2*COLUMN
-% let GROUP_ALL = GROUP_STATE + 2*STATE
+%# Where bits are a promise, so many blocks are computed alone, and what they leave is added to what those before them left, which
+%# lies there.
+% let JOINS = INVARIANT ? JOINT/KEYS : 0
+% let RESULT = GROUP_STATE - GROUP_O
+% let GROUP_TOTAL = GROUP_STATE + 2*STATE
+% let GROUP_ALL = GROUP_TOTAL + (JOINS ? RESULT : 0)
+%# Where keys are split, rows of all heads of a group stand side by side, unless a feature has numbers of its own for each head or row.
+% let BESIDE = SPLIT and not (BIAS != "none" or MASK or ALIBI)
+%# Up to 16 of them meet keys of bf16 where these lie, as the other side of the product, which is the same sum. Their queries lie behind
+%# what else a group has. Lines of a row of keys and of values, which are fetched ahead.
+% let ACROSS = BESIDE and TABLE and not MODIFY and TKV == "bf16"
+% let GROUP_ACROSS = GROUP_ALL
+% let GROUP_ROOM = GROUP_ALL + (ACROSS ? W*LDX : 0)
+% let LINE = 32
+% let KEY_LINES = ceil_div(HD, LINE)
+% let VALUE_LINES = ceil_div(HDV, LINE)
 %# A copy of rows, and behind it those that are opened into parts.
 % let ROW = W*max(LDX*PER, LDV)
 % let COPIED = W*LDX + W*LDV
 % let OPENED = max(max(KEYED ? COPIED + max(LDX*PER, round_up(HDV, 2*W))/4 : NARROW ? ROW + ceil_div(max(LDX*PER, LDV), 4) : W*max(LDX, LDV), LDO), MODIFY ? W*KEYS + W*KEYS/4 : 0)
-% let STAGE = OPENED + (KEY_PARTS > 1 ? max(W*LDK, 2*W*LDV) : 0)
+% let STAGE = max(OPENED + (KEY_PARTS > 1 ? max(W*LDK, 2*W*LDV) : 0), SPLIT ? KEYS*LDX : 0)
 %# A bias or a slope: scores are of any size then. The numbers that scores are modified by: of all, of keys, of rows.
 % let UNBOUNDED = BIAS != "none" or ALIBI
 % let KEY_NUMBERS = 5
 % let ROW_NUMBERS = KEY_NUMBERS + KEYS
 % let REST_NUMBERS = ROW_NUMBERS + W
 % let AT_GROUPS = 2*SPACE
-% let AT_STAGE = AT_GROUPS + (GROUPS + 2)*GROUP_ALL
-% let WORKSPACE = (AT_STAGE + STAGE)*4
+% let AT_STAGE = AT_GROUPS + (SPLIT ? GROUPS*GROUP_ROOM : (GROUPS + 2)*GROUP_ALL)
+%# What a group has left, while some of its rows are computed again.
+% let AT_KEPT = AT_STAGE + round_up(STAGE, W)
+% let KEPT = INVARIANT ? RESULT + 2*STATE : 0
+%# Where keys are split, a block of them is packed there.
+% let AT_BLOCK = AT_KEPT + round_up(KEPT, W)
+% let WORKSPACE = (INVARIANT ? AT_BLOCK + (SPLIT ? KBLOCK + VBLOCK + SIDE : 0) : AT_STAGE + STAGE)*4
+% let FEW_ALL = WORKSPACE
+%# Whether a bound on the products says that no exponent is too large, or numbers that are added to them are cut off themselves; and
+%# whether values may be so large or small that products with probabilities leave f32.
+% let BOUNDED = INVARIANT and not UNBOUNDED
+% let WIDE_RANGE = INVARIANT and TKV != "f16"
 %# Parts that share memory pack so many keys at a time, of few keys fewer, and leave there what bounds need to know of them.
 % let PIECE = 4*KEYS
 % let FEW_KEYS = 1024
@@ -93,6 +119,7 @@
 % assert BQ % MR == 0, "tile.q must be a multiple of micro.rows"
 % assert BK % KEYS == 0, "tile.k must be a multiple of micro.vecs times the vector's width"
 % assert U == 1 or U == 2 or U == 4, "unroll must be 1, 2 or 4 for isa amx"
+% assert not INVARIANT or not NARROW, "isa amx has no kernel that is invariant and has narrow keys and values"
 % micro tiles_on
 % micro tiles_off
 % if BLOCKS
@@ -119,17 +146,25 @@
 % micro round_value
 % end
 % micro pack_k
+% if not ACROSS
 % micro pack_pairs
+% end
+% if not SPLIT
 % micro key_norms
 % micro query_norms with MR = W
+% if not INVARIANT
 % micro value_range
+% end
+% end
 % if PARTS == 2
 % micro lower_values
 % end
-% if not SERIAL
+% if not SERIAL and not SPLIT
 % micro trip with SUMS = 0
+% if not TABLE or not INVARIANT
 % micro trip as trip_lse with SUMS = 1
-% elif not TABLE
+% end
+% elif not TABLE and not SPLIT
 % if KEYED
 % micro keyed_exponentials as exponentials_alone with SUMS = 0
 % else
@@ -150,6 +185,24 @@
 % micro exponentials with SUMS = 1
 % if TABLE
 % micro words
+% end
+% end
+% if INVARIANT
+% if TABLE
+% micro add_exponentials with SUMS = 1
+% end
+% if BOUNDED
+% micro keep_within
+% end
+% if WIDE_RANGE
+% micro extents
+% end
+% micro fold
+% if ACROSS
+% micro pack_ahead
+% micro scores_across
+% micro words_across
+% micro values_across
 % end
 % end
 % micro begin

@@ -1,41 +1,69 @@
 %# FlashAttention-2 (Dao 2023, algorithm 1) without its running maximum, on tiles. This file says which blocks of keys meet which
-%# groups of queries, in what order, and what exponentials are relative to; what happens inside a block is woven.micro, which keys a
-%# query sees is sequence.t, and where they lie rows.t.
+%# groups of queries, in what order, and what exponentials are relative to; what happens inside a block is woven.micro, how keys are
+%# packed woven_pack.t, how a group ends woven_close.t, which keys a query sees sequence.t, and where they lie rows.t.
 
+% if INVARIANT
+/* There is no running maximum here, and nothing that rows share. Exponentials are relative to 0 and go down to 2^-126, so that nothing
+ * is lost as long as a row's sum is from 2^-80 to 2^86${WIDE_RANGE ? " and the largest number of its outputs, which are relative to it, at least 2^-60" : ""}. A row where this is not so is computed again, by its
+ * true maximum. ${BOUNDED ? "Scores that would exceed 2^100 are cut off there, and the sum shows it" : "A bias or a slope may be anything: scores that would exceed 2^100 are cut off there, and the sum shows it"}. ${JOINS*KEYS} keys at a time are added up alone, and their sums to the sums before them,
+ * ${SPLIT ? "as in kernels that do not split keys" : "as in kernels that split keys"}. So a row has the same bits whatever stands around it. */
+% else
 /* There is no running maximum here. Exponentials are relative to a whole number m, the same for the ${MR} rows of a group and known
  * before its first score: by the inequality of Cauchy and Schwarz no exponent is above factor * |q| * |k|, and m is at least 0 and so
  * far below that bound, over all queries of the group and all keys, that no sum of products with the values leaves f32.
  * Exponentials go down to 2^-126, so that nothing is lost as long as a row's sum is above 2^-80. Groups with a row whose sum
  * is not, groups whose bound is not a number or very large, and values so large or small that products leave f32 are computed
  * again, exactly, with true maxima.${SOFTCAP ? " A softcap is a bound too." : ""}${UNBOUNDED ? " No bound knows a bias or a slope: scores so far above what is expected that a sum or a product might leave f32 are cut off there, and the sum shows it." : ""} */
+% end
 
 /* The parts of a workspace, and the place where K and V of one head are packed in blocks of ${KEYS} keys. */
-struct space { float *trip, *exact, *groups, *k, *v${KEYED ? ", *side" : ""}; void *stage; };
+struct space { float *trip, *exact, *groups${INVARIANT ? ", *kept" : ""}, *k, *v${KEYED ? ", *side" : ""}; void *stage; };
+% if not SPLIT
 static int64_t blocks_of(const struct attn_args *a) { return (a->kv_len + ${KEYS - 1}) / ${KEYS}; }
 /* The keys of a piece, which one part packs: so few where there are few that all parts have some. */
 static int64_t piece_of(const struct attn_args *a) { return a->kv_len > ${FEW_KEYS} ? ${PIECE} : ${KEYS}; }
 static int64_t pieces_of(const struct attn_args *a) { return (a->kv_len + piece_of(a) - 1) / piece_of(a); }
 /* What a head takes of memory that parts share, in slots: notes on each piece, and then K and V. */
 static int64_t shared_head(const struct attn_args *a) { return pieces_of(a) * ${NOTES} + blocks_of(a) * ${KBLOCK + VBLOCK + SIDE}; }
+% end
 static struct space carve(float *at, float *panels, int64_t blocks)
 {
-    struct space w = {at, at + ${SPACE}, at + ${AT_GROUPS}, panels, panels + blocks * ${KBLOCK}, ${KEYED ? "panels + blocks * " : ""}${KEYED ? KBLOCK + VBLOCK : ""}${KEYED ? ", " : ""}at + ${AT_STAGE}};
+    struct space w = {at, at + ${SPACE}, at + ${AT_GROUPS}, ${INVARIANT ? "at + " : ""}${INVARIANT ? AT_KEPT : ""}${INVARIANT ? ", " : ""}panels, panels + blocks * ${KBLOCK}, ${KEYED ? "panels + blocks * " : ""}${KEYED ? KBLOCK + VBLOCK : ""}${KEYED ? ", " : ""}at + ${AT_STAGE}};
     return w;
 }
+% if not SPLIT
 int64_t ${NAME}_workspace(const struct attn_args *a)
 {
     if (a->part < 0) /* all heads' panels; of use where several tiles of queries read them */
         return a->heads / a->kv_heads * ((a->q_len + ${BQ - 1}) / ${BQ}) > 1 ? a->batch * a->kv_heads * shared_head(a) * 4 : 0;
     return ${WORKSPACE} + (a->shared ? 0 : blocks_of(a) * ${(KBLOCK + VBLOCK + SIDE)*4});
 }
+% end
 
-/* One group of ${MR} rows of queries of one head. */
+/* One group of ${MR} rows of queries of ${BESIDE ? "the heads that share a KV head" : "one head"}. */
 struct group {
     float *q, *o, *state;
+% if BESIDE
+    int64_t first, rows;       /* its first row, in the order of head and query, and how many there are */
+% if ACROSS
+    const float *across;       /* the queries of at most ${W} rows as pairs of columns; 0: of more, or their LSE is asked for */
+% end
+% else
     int64_t h, i0, rows;       /* its head, first row, and how many there are */
+% end
     int64_t begin, end;        /* blocks that any row sees */
     int64_t whole, unwhole;    /* of those, the blocks that all rows see all of: [whole, unwhole) */
+% if INVARIANT
+    float *total;              /* of what blocks before those under way left: o and sums */
+% if not SPLIT
+    int joins;                 /* whether there are such blocks */
+% if BOUNDED
+    int wild;                  /* whether scores might be too large, or no numbers */
+% end
+% end
+% else
     float base;                /* m, what exponents are relative to */
+% end
 % if ROUGH
     int fine;                  /* whether the smallest parts of keys might count */
 % end
@@ -49,252 +77,107 @@ struct head {
     const struct sequence *s;
     int64_t g;                      /* the KV head */
     float factor;                   /* what scores are multiplied by to be exponents */
+% if not SPLIT
     float norm;                     /* the largest square of a key's length */
+% end
     float hidden;                   /* the score of keys that are not seen */
 % if MODIFY
     float scale;                    /* what products are multiplied by to be scores, before they are modified */
 % end
     float steep;                    /* how much exponents grow with products, at most */
+% if not INVARIANT
     float room;                     /* how far exponents may be above m */
+% end
     int exact;                      /* every group is done exactly */
+% if BOUNDED
+    float ends[3];                  /* from where to where scores may be, and what stands for those that are no numbers */
+% end
 };
-
-static uint32_t bits_of_float(float x)
+% include "c/woven_pack.t"
+% if BESIDE
+/* The head and the query of row r. */
+static int64_t head_of(const struct head *x, const struct group *g, int64_t r)
 {
-    uint32_t u;
-    memcpy(&u, &x, sizeof u);
-    return u;
+    return x->g * (x->a->heads / x->a->kv_heads) + (g->first + r) / x->s->q_len;
 }
-/* The largest of ${W} floats that are not negative, whose bits have their order. */
-static float largest(const uint32_t *bits)
+static int64_t query_of(const struct head *x, const struct group *g, int64_t r)
 {
-    uint32_t top = 0;
-    for (int64_t l = 0; l < ${W}; l++)
-        top = bits[l] > top ? bits[l] : top;
-    return real_of(top);
+    return (g->first + r) % x->s->q_len;
 }
-/* A bound of the root of x >= 0, at most 0.2 % above it: half the exponent, with a chord above the root's mantissa, and then a step of
- * Heron's method, which never gives less than the root. */
-static float root_bound(float x)
+/* Whether rows follow one another as queries do, so that an end of their intervals is a line. */
+static int is_straight(const struct head *x, const struct group *g)
 {
-    float y = real_of((bits_of_float(x) >> 1) + 0x1fc00000u);
-    return 0.5f * (y + x / y);
+    return g->first % x->s->q_len + g->rows <= x->s->q_len;
 }
 
-/* Packs keys first to end - 1 of KV head g, in blocks, with their values; notes the largest squares of keys' lengths and the largest
- * values, lane by lane. */
-static void pack(const struct head *x, int64_t first, int64_t end, uint32_t *notes)
-{
-    const struct attn_args *a = x->a;
-    const struct sequence *s = x->s;
-    const struct space *w = x->w;
-% if not NARROW
-    const ${CKV} *k = (const ${CKV} *)a->k + s->k_at + x->g * a->k_stride[1];
-    const ${CKV} *v = (const ${CKV} *)a->v + s->v_at + x->g * a->v_stride[1];
 % end
-    int64_t from = first / ${KEYS}, blocks = (end + ${KEYS - 1}) / ${KEYS} - from;
-% if KEY_PARTS > 1
-    uint16_t *parts = (uint16_t *)w->stage + ${2*OPENED};
-% end
-% if KEYED
-    uint16_t *keys = (uint16_t *)w->stage, *values = keys + ${W*LDX*PER};
-    ${CKV} *copy = (${CKV} *)((float *)w->stage + ${COPIED});
-    memset(values, 0, ${2*W*LDV} * sizeof *values);
-% end
-    memset(notes, 0, ${NOTES} * sizeof *notes);
-    if (blocks <= 0)
-        return;
-    for (int64_t j = from * ${KEYS}; j < (from + blocks) * ${KEYS}; j += ${W}) {
-        int64_t n = most(0, least(${W}, end - j))${NARROW ? "" : ", ld"};
-% if KEYED
-        float *side = w->side + j / ${KEYS} * ${SIDE} + j % ${KEYS};
-        open_keys(a, s, x->g, j, n, keys, side, copy);
-        pack_k(keys, w->k + j * ${LDK}, ${LDX*PER});
-% elif NARROW
-        const float *row = (const float *)w->stage;
-        open_keys(a, s, x->g, j, n, (float *)w->stage);
-% else
-        const ${CKV} *row = keys_at(a, s, k, a->k_stride, j, n, ${W}, ${HD}, ${LDX*PER}, &ld, (${CKV} *)w->stage);
-% end
-% if KEYED
-% elif KEY_PARTS > 1
-        for (int64_t r = 0; r < ${W}; r++)
-            part_key(row + r * ${NARROW ? LDX*PER : "ld"}, parts + r * ${LDK*PER});
-        pack_k(parts, w->k + j * ${LDK}, ${LDK*PER});
-% else
-        pack_k(row, w->k + j * ${LDK}, ld);
-% end
-        if (j % ${2*W} == 0) {
-            float *to = w->v + j / ${KEYS} * ${VBLOCK} + j % ${KEYS} * ${W/2};
-% if KEYED
-            open_values(a, s, x->g, j, n, values, side + ${KEYS}, copy);
-            open_values(a, s, x->g, j + ${W}, most(0, least(${W}, end - j - ${W})), values + ${W*LDV}, side + ${KEYS + W}, copy);
-            pack_pairs(values, to, ${LDV});
-% elif NARROW
-            for (int64_t r = 0; r < ${2*W}; r++) {
-                if (r % ${W} == 0)
-                    open_values(a, s, x->g, j + r, most(0, least(${W}, end - j - r)), (float *)w->stage);
-% if PLANES == 2
-                part_value(row + r % ${W} * ${LDV}, parts + r * ${LDV}, parts + (${2*W} + r) * ${LDV});
-% else
-                round_value(row + r % ${W} * ${LDV}, parts + r * ${LDV});
-% end
-            }
-% else
-            n = most(0, least(${2*W}, end - j));
-            row = keys_at(a, s, v, a->v_stride, j, n, ${2*W}, ${HDV}, ${LDV}, &ld, (${CKV} *)w->stage);
-% end
-% if PLANES == 2 and not NARROW
-            for (int64_t r = 0; r < ${2*W}; r++)
-                part_value(row + r * ld, parts + r * ${LDV}, parts + (${2*W} + r) * ${LDV});
-% end
-% if PLANES == 2
-            pack_pairs(parts, to, ${LDV});
-            pack_pairs(parts + ${2*W*LDV}, to + ${PLANE}, ${LDV});
-% elif BLOCKS
-            pack_pairs(parts, to, ${LDV});
-% elif not KEYED
-            pack_pairs(row, to, ld);
-% end
-        }
-    }
-    key_norms(w->k + from * ${KBLOCK}, (int32_t *)notes, blocks * ${KEYS/W});
-% if KEYED
-    for (int64_t b = from; b < from + blocks; b++) /* without the tiles behind the values */
-        value_range(w->v + b * ${VBLOCK}, (float *)notes + ${W}, ${2*CV});
-% else
-    value_range(w->v + from * ${VBLOCK}, (float *)notes + ${W}, blocks * ${VBLOCK/W/16});
-% end
-}
-
-/* What notes on `pieces` lots of keys say of a head. Returns 1 if no value is so large or small that it needs care. */
-static int settle(struct head *x, const uint32_t *notes, int64_t pieces, int64_t keys)
-{
-    uint32_t top = 0;
-    x->norm = 0.0f;
-    for (; pieces > 0; pieces--, notes += ${NOTES}) {
-        float norm = largest(notes);
-        x->norm = bits_of_float(norm) > bits_of_float(x->norm) ? norm : x->norm; /* NaN, too */
-        for (int64_t l = ${W}; l < ${2*W}; l++) {
-            top = (notes[l] & 0xffffu) > top ? notes[l] & 0xffffu : top;
-            top = notes[l] >> 16 > top ? notes[l] >> 16 : top;
-        }
-    }
-    /* What the values, and the sum over keys, leave of 2^127 for exponentials; a bf16 has its exponent in the upper 9 bits. */
-    x->room = ${KEYED ? "125.0f" : "126.0f"} - (float)((int32_t)(top >> 7) > 127 ? (int32_t)(top >> 7) - 126 : 0);
-    for (int64_t n = keys; n > 0; n /= 2)
-        x->room -= 1.0f;
-    return top < 0x80u || (top >= 0x2b80u && top < 0x5380u); /* 0, or from 2^-40 up to 2^40 */
-}
-
 /* Hides, among the scores of a block in `space`, those of keys that a row does not see. */
 static void hide(const struct head *x, const struct group *g, int64_t block, float *space)
 {
     const struct sequence *s = x->s;
-    int64_t j = block * ${KEYS}, first = g->i0 + s->offset - j;
+    int64_t j = block * ${KEYS}, first = ${BESIDE ? "query_of(x, g, 0)" : "g->i0"} + s->offset - j;
     int32_t edge[5] = {0};
     if (block >= g->whole && block < g->unwhole)
         return;
+% if BESIDE and (CAUSAL or WINDOW)
+    if (!is_straight(x, g) && s->q_len > 1) {
+        for (int64_t r = 0; r < g->rows; r++) {
+            int64_t begin = first_key(s, query_of(x, g, r)) - j, end = end_key(s, query_of(x, g, r)) - j;
+            float *row = space + ${AT_SCORES} + r / ${W} * ${W*W} + r % ${W} * ${W};
+            for (int64_t c = 0; c < ${KEYS}; c++)
+                if (c < begin || c >= end)
+                    row[c / ${W} * ${2*W*W} + c % ${W}] = space[${FACTOR + 2}];
+        }
+        return;
+    }
+% end
     edge[0] = edge[2] = (int32_t)most(-${2*MR}, least(${2*KEYS}, s->keys - j));
 % if WINDOW
     if (s->right >= 0)
-        edge[0] = (int32_t)most(-${2*MR}, least(${2*KEYS}, first + s->right + 1)), edge[1] = 1;
+        edge[0] = (int32_t)most(-${2*MR}, least(${2*KEYS}, first + s->right + 1)), edge[1] = ${BESIDE ? "s->q_len > 1" : "1"};
     if (s->left >= 0)
-        edge[3] = (int32_t)most(-${2*MR}, least(${2*KEYS}, first - s->left)), edge[4] = 1;
+        edge[3] = (int32_t)most(-${2*MR}, least(${2*KEYS}, first - s->left)), edge[4] = ${BESIDE ? "s->q_len > 1" : "1"};
 % elif CAUSAL
-    edge[0] = (int32_t)most(-${2*MR}, least(${2*KEYS}, first + 1)), edge[1] = 1;
+    edge[0] = (int32_t)most(-${2*MR}, least(${2*KEYS}, first + 1)), edge[1] = ${BESIDE ? "s->q_len > 1" : "1"};
 % else
     (void)first;
 % end
     cut_block(space, edge);
 }
 
+% if INVARIANT
+/* What exponentials of a trip are made with. */
+static void set_space(const struct head *x, float *space)
+{
+    space[${FACTOR}] = x->factor${TABLE ? " * 128.0f" : ""};
+    space[${FACTOR + 1}] = ${TABLE ? "128.0f * 127.0f - 11.0f" : "0.0f"};
+% if TABLE
+    space[${FACTOR + 2}] = -1e7f / x->factor; /* as a word it is in range, and no infinity becomes a number */
+    space[${FACTOR + 3}] = x->factor;
+% else
+    space[${FACTOR + 2}] = x->hidden;
+% end
+}
+
+% if not SPLIT
+/* How many blocks there are from the last one on until one after which sums are added to those before. */
+static int64_t until_join(int64_t last, int64_t now, int lse)
+{
+    return least(${JOINS} - last % ${JOINS}, lse ? ${JOINS} - now % ${JOINS} : ${JOINS});
+}
+
+% end
+% end
 % if MODIFY
 % include "c/woven_modify.t"
 
 % end
-/* Computes a group again by its true maxima: first these, then everything else. */
-static void redo(const struct head *x, struct group *g)
-{
-    float *space = x->w->exact;
-    int32_t unused[4];
-    space[${FACTOR}] = x->factor;
-    space[${FACTOR + 2}] = x->hidden;
-    memset(g->o, 0, ${(GROUP_STATE - GROUP_O)*4});
-    for (int64_t r = 0; r < ${2*STATE}; r++)
-        g->state[r] = r % ${STATE} < ${SUM} ? MINUS_INFINITY : 0.0f;
-    for (int64_t block = g->begin; block < g->end; block++) {
-        ${ROUGH ? "exact_scores" : "scores"}(g->q, x->w->k + block * ${KBLOCK}, space);
-% if MODIFY
-        modify(x, g, block, space${UNBOUNDED ? ", -MINUS_INFINITY" : ""}${LEAST ? ", MINUS_INFINITY" : ""});
-% end
-        hide(x, g, block, space);
-        tops(space, g->state${KEYED and not MODIFY ? ", x->w->side + block * " : ""}${KEYED and not MODIFY ? SIDE : ""});
-    }
-    for (int64_t r = 0; r < ${2*STATE}; r++)
-        if (r % ${STATE} < ${SUM}) { /* what is subtracted is finite */
-            g->state[r + ${BASE}] = g->state[r] > -3.40282347e38f ? g->state[r] : -3.40282347e38f;
-            g->state[r + ${BIAS_AT}] = -g->state[r + ${BASE}];
-        }
-    for (int64_t block = g->begin; block < g->end; block++) {
-        ${ROUGH ? "exact_scores" : "scores"}(g->q, x->w->k + block * ${KBLOCK}, space);
-% if MODIFY
-        modify(x, g, block, space${UNBOUNDED ? ", -MINUS_INFINITY" : ""}${LEAST ? ", MINUS_INFINITY" : ""});
-% end
-        hide(x, g, block, space);
-        exponentials(space, g->parts, g->state${KEYED ? ", x->w->side + block * " : ""}${KEYED ? SIDE : ""});
-        values(space, x->w->v + block * ${VBLOCK}, g->o);
-    }
-    totals(g->sums, g->state, unused);
-}
-
-/* Whether a row that sees any key is among those whose sums are too small. */
-static int is_lost(const struct head *x, const struct group *g, const int32_t *bad)
-{
-    for (int64_t r = 0; r < g->rows; r++) {
-        int64_t h = r / ${W} * 2;
-        if (((bad[h] | bad[h + 1]) >> r % ${W} & 1) && end_key(x->s, g->i0 + r) > first_key(x->s, g->i0 + r))
-            return 1;
-    }
-    return 0;
-}
-
-/* What is left to do after a group's last block: the quotient of each row. Where a sum is too small, or `again` is 1, the group is computed
- * again before. */
-static void close_group(const struct head *x, struct group *g, int again)
-{
-    const struct attn_args *a = x->a;
-    ${CO} *out = (${CO} *)a->o + x->s->o_at + g->h * a->o_stride[1] + g->i0 * a->o_stride[2];
-    int32_t bad[4];
-    if (!again) {
-        totals(g->sums, g->state, bad);
-        again = (bad[0] | bad[1] | bad[2] | bad[3]) && is_lost(x, g, bad);
-    }
-    if (again)
-        redo(x, g);
-    if (a->lse) {
-        logarithms(g->parts, g->state, (float *)x->w->stage);
-        memcpy(a->lse + x->s->lse_at + g->h * x->s->lse_ld + g->i0, x->w->stage, (size_t)g->rows * sizeof(float));
-    }
-% if SINK
-    float sink = a->features->sinks[g->h]${TIMES_UNIT};
-    sink_shares(g->state, &sink);
+% include "c/woven_close.t"
+% if SPLIT
+% include "c/woven_few.t"
 % else
-    shares(g->state);
-% end
-% if HDV == LDO
-    deliver(g->o, g->state, out, a->o_stride[2], least(${W}, g->rows));
-    if (g->rows > ${W})
-        deliver(g->o + ${W*W}, g->state + ${STATE}, out + ${W} * a->o_stride[2], a->o_stride[2], g->rows - ${W});
-% else
-    for (int64_t r = 0; r < g->rows; r++) {
-        deliver(g->o + r / ${W} * ${W*W} + r % ${W} * ${W}, g->state + r / ${W} * ${STATE} + r % ${W}, (${CO} *)x->w->stage, 0, 1);
-        memcpy(out + r * a->o_stride[2], x->w->stage, ${HDV} * sizeof *out);
-    }
-% end
-}
 
-/* Packs the rows of head h from row i0 on, finds what their exponents are relative to and which blocks they see. */
+/* Packs the rows of head h from row i0 on, finds ${INVARIANT ? "" : "what their exponents are relative to and "}which blocks they see. */
 static void open_group(const struct head *x, struct group *g, float *at, int64_t h, int64_t i0)
 {
     const struct attn_args *a = x->a;
@@ -321,20 +204,34 @@ static void open_group(const struct head *x, struct group *g, float *at, int64_t
     }
     memset(g->o, 0, ${(GROUP_STATE - GROUP_O)*4});
     query_norms(g->q, (int32_t *)norms);
+% if not INVARIANT or BOUNDED
     bound = root_bound(largest(norms) * x->norm) * x->steep * ${PARTS*KEY_PARTS > 1 ? "1.02f; /* a vector is up to 1/128 longer than that of its parts */" : "1.001f;"}
+% end
 % if ROUGH
     g->fine = !(bound < 192.0f); /* 2^-17 of such a score is half of what an LSE may be off */
 % end
-% if SOFTCAP
+% if SOFTCAP and (not INVARIANT or BOUNDED)
     if (bound > a->features->softcap * 1.4441f)
         bound = a->features->softcap * 1.4441f;
 % end
+% if INVARIANT
+    float base = 0.0f;
+    begin(g->state, &base);
+    g->total = at + ${GROUP_TOTAL}, g->joins = (g->end - 1) / ${JOINS} > g->begin / ${JOINS};
+    if (g->joins)
+        memset(g->total, 0, ${RESULT*4});
+% if BOUNDED
+    g->wild = !(bound < 100.0f);
+% end
+    if (g->begin == g->end || x->exact) {
+% else
     g->base = bound > x->room && bound < 100000.0f ? (float)(int32_t)(bound - x->room) + 1.0f : 0.0f;
 % if NATURAL
     g->base *= 0.693147181f;
 % end
     begin(g->state, &g->base);
     if (g->begin == g->end || x->exact || !(bound < 100000.0f)) {
+% end
         close_group(x, g, g->begin < g->end);
         g->end = g->begin;
     }
@@ -402,7 +299,12 @@ static void step(float *space, const struct group *last, const float *v, const s
 {
     if (last)
         values(space, v, last->o);
-% if TABLE
+% if TABLE and INVARIANT
+    if (now && lse)
+        add_exponentials(space, now->parts, space + ${FACTOR + 3});
+    if (now)
+        words(space);
+% elif TABLE
     if (now && !lse)
         words(space${KEYED ? ", side" : ""});
     else if (now)
@@ -435,6 +337,9 @@ static void attend(const struct head *x, struct walk *k)
     float *space = x->w->trip${SERIAL ? "" : ", *at["}${SERIAL ? "" : 6 + KEYED}${SERIAL ? "" : "]"};
     k->busy[0] = k->busy[1] = 0;
     int more = advance(x, k), lse = x->a->lse != 0;
+% if INVARIANT
+    set_space(x, space);
+% else
 % if TABLE
     space[${FACTOR}] = lse ? x->factor : x->factor * 128.0f; /* a table's exponentials are too far off for an LSE */
 % else
@@ -445,50 +350,78 @@ static void attend(const struct head *x, struct walk *k)
 % else
     space[${FACTOR + 2}] = x->hidden;
 % end
+% end
 % if not SERIAL
     at[5] = space;
 % end
     while (more || now.group || last.group) {
         next.group = more ? k->tile[k->at] : 0, next.block = k->block;
 % if SERIAL
+% if not INVARIANT
         if (now.group)
             space[${FACTOR + 1}] = ${TABLE ? "lse ? -now.group->base : 128.0f * (127.0f - now.group->base" : "-now.group->base"}${TABLE and NATURAL ? " * 1.44269504f" : ""}${TABLE ? ") - 11.0f" : ""};
+% end
         int64_t n = 1;
 % if not MODIFY
-        if (next.group && next.group == now.group && next.group == last.group && next.block == last.block + 2 && next.block == now.block + 1 && next.block >= next.group->whole)
+        if (next.group && next.group == now.group && next.group == last.group && next.block == last.block + 2 && next.block == now.block + 1 && next.block >= next.group->whole${BOUNDED ? " && !next.group->wild" : ""})
             n = most(1, least(k->stop, next.group->unwhole) - next.block);
+% if INVARIANT
+        n = least(n, until_join(last.block, now.block, lse));
+% end
 % end
         for (int64_t t = 0; t < n; t++)
             step(space, last.group, x->w->v + (last.block + t) * ${VBLOCK}, now.group, next.group, x->w->k + (next.block + t) * ${KBLOCK}, lse${KEYED ? ", x->w->side + (now.block + t) * " : ""}${KEYED ? SIDE : ""});
         k->block += n - 1, next.block += n - 1, now.block += n - 1, last.block += n - 1;
 % else
         at[0] = x->w->k + next.block * ${KBLOCK}, at[2] = x->w->v + last.block * ${VBLOCK};
+% if INVARIANT
+        if (now.group)
+            at[4] = now.group->parts;
+% else
         if (now.group)
             at[4] = now.group->parts, space[${FACTOR + 1}] = ${TABLE ? "lse ? -now.group->base : 128.0f * (127.0f - now.group->base" : "-now.group->base"}${TABLE and NATURAL ? " * 1.44269504f" : ""}${TABLE ? ") - 11.0f" : ""};
+% end
 % if KEYED
         at[6] = x->w->side + now.block * ${SIDE};
 % end
-        if (next.group && now.group && last.group${ROUGH ? " && !next.group->fine" : ""}) {
+        if (next.group && now.group && last.group${ROUGH ? " && !next.group->fine" : ""}${INVARIANT and TABLE ? " && !lse" : ""}) {
             struct group *g = next.group;
             int64_t n = 1;
 % if not MODIFY
-            if (g == last.group && g == now.group && next.block == last.block + 2 && next.block == now.block + 1 && next.block >= g->whole)
+            if (g == last.group && g == now.group && next.block == last.block + 2 && next.block == now.block + 1 && next.block >= g->whole${BOUNDED ? " && !g->wild" : ""})
                 n = most(1, least(k->stop, g->unwhole) - next.block);
+% if INVARIANT
+            n = least(n, until_join(last.block, now.block, lse));
+% end
 % end
             at[1] = g->q, at[3] = last.group->o;
+% if INVARIANT and TABLE
+            trip(at, n);
+% else
             if (lse)
                 trip_lse(at, n);
             else
                 trip(at, n);
+% end
             k->block += n - 1, next.block += n - 1, now.block += n - 1, last.block += n - 1;
         } else
             step(space, last.group, at[2], now.group, next.group, at[0], lse${KEYED ? ", at[6]" : ""});
+% end
+% if INVARIANT
+        if (last.group && (last.block + 1) % ${JOINS} == 0 && last.block + 1 < last.group->end)
+            fold(last.group->total, last.group->o, ${(RESULT - COLUMN)/128});
+        if (lse && now.group && (now.block + 1) % ${JOINS} == 0 && now.block + 1 < now.group->end)
+            fold(now.group->total + ${RESULT - COLUMN}, now.group->parts, ${COLUMN/128});
 % end
         if (last.group && last.block + 1 == last.group->end)
             close_group(x, last.group, 0);
 % if MODIFY
         if (next.group)
-            modify(x, next.group, next.block, space${UNBOUNDED ? ", next.group->base + " : ""}${UNBOUNDED ? (NATURAL ? "69.0f" : "100.0f") : ""}${LEAST ? ", space[" : ""}${LEAST ? FACTOR + 2 : ""}${LEAST ? "]" : ""});
+            modify(x, next.group, next.block, space${UNBOUNDED ? (INVARIANT ? ", " : ", next.group->base + ") : ""}${UNBOUNDED ? (NATURAL ? "69.0f" : "100.0f") : ""}${LEAST ? ", space[" : ""}${LEAST ? FACTOR + 2 : ""}${LEAST ? "]" : ""});
+% end
+% if BOUNDED
+        if (next.group && next.group->wild)
+            keep_within(space, x->ends, ${MR});
 % end
         if (next.group)
             hide(x, next.group, next.block, space);
@@ -530,24 +463,7 @@ int ${NAME}(const struct attn_args *a)
     struct head head;
     struct walk walk;
     cuts = cuts_of(units, a->parts);
-    for (int64_t i = 0; i < ${W}; i++)
-        w.trip[${ONES} + i] = real_of(0x3f803f80u);
-    for (int64_t n = ${W}; n < ${W*W}; n *= 2)
-        memcpy(w.trip + ${ONES} + n, w.trip + ${ONES}, (size_t)n * sizeof(float));
-    memcpy(w.exact + ${ONES}, w.trip + ${ONES}, ${4*W*W});
-    head.a = a, head.w = &w, head.room = 0.0f;
-% if MODIFY
-    head.factor = ${NATURAL ? "1.44269504f" : "1.0f"};
-    head.scale = a->scale${TIMES_SCALE_UNIT};
-    head.steep = (a->scale < 0 ? -a->scale : a->scale) * ${KEYED ? "2.88539008f" : "1.44269504f"};
-    head.hidden = MINUS_INFINITY;
-% else
-    head.factor = a->scale${TIMES_UNIT};${WHY_UNIT}
-    if (head.factor == 0.0f)
-        head.factor = 1.17549435e-38f; /* times which a score is nothing, and minus infinity itself */
-    head.steep = ${KEYED ? "2.0f * (" : ""}head.factor < 0 ? -head.factor : head.factor${KEYED ? ")" : ""};
-    head.hidden = head.factor > 0 ? MINUS_INFINITY : -MINUS_INFINITY;
-% end
+% include "c/woven_head.t"
     tiles_on();
     for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
         int64_t unit = t / cuts;
@@ -570,7 +486,11 @@ int ${NAME}(const struct attn_args *a)
             } else {
                 pack(&head, first, end, notes);
             }
+% if INVARIANT
+            settle(&head, known, pieces);
+% else
             head.exact = !settle(&head, known, pieces, end - first)${TABLE and not MODIFY ? " || head.steep < 1e-30f" : ""};
+% end
         }
         packed = unit;
         walk.u = t % cuts, walk.cuts = cuts;
@@ -580,3 +500,4 @@ int ${NAME}(const struct attn_args *a)
     tiles_off();
     return 0;
 }
+% end

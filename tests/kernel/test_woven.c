@@ -145,6 +145,16 @@ static const char *const names[] = {
     "attn_bf16_d40_on_amx_q64k128_r32x4u4_serial_table",
     "attn_bf16_d72v40_causal_on_amx_q64k64_r32x4u2_serial",
     "attn_f16_d24_window_on_amx_q64k64_r32x4u4_serial",
+    "attn_bf16_d64_causal_invariant_on_amx_q512k1024_r32x4u4_table",
+    "attn_bf16_d40v24_causal_softcap_sink_invariant_on_amx_q64k1024_r32x4u2_table",
+    "attn_bf16_d24_causal_invariant_on_amx_q64k1024_r32x4u4_s2048_table",
+    "attn_bf16_of32_d8_window_sink_packed_invariant_on_amx_q32k1024_r32x4u4_s2048_table",
+    "attn_bf16_d72v40_window_softcap_biasbf16_mask_alibi_sink_paged_invariant_on_amx_q64k1024_r32x4u4_s2048_table",
+    "attn_bf16_d40_window_biasf32_mask_alibi_sink_packed_invariant_on_amx_q64k1024_r32x4u4_table",
+    "attn_f16_d20v72_window_softcap_invariant_on_amx_q64k1024_r32x4u2_s2048",
+    "attn_f16_d24_causal_mask_sink_invariant_on_amx_q64k1024_r32x4u4",
+    "attn_bf16_d72v40_causal_packed_invariant_on_amx_q64k1024_r32x4u2_s2048_table",
+    "attn_f16_of32_d24_alibi_paged_invariant_on_amx_q64k1024_r32x4u4_s2048",
 };
 
 static void test_features(void **state)

@@ -163,9 +163,6 @@ static void test_rules(void **state)
          ISA_AVX2,
          {{F_ROWS, 4}, {F_TILE_K, 99}, {F_SPLIT, 1980}}},
         {"split must be a multiple of tile.k", ISA_AVX2, {{F_ROWS, 4}, {F_SPLIT, 200}}},
-        {"isa amx has no kernel that splits keys and is invariant",
-         ISA_AMX,
-         {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_FP8}, {F_ROWS, 4}, {F_TILE_K, 32}, {F_SPLIT, 2048}, {F_INVARIANT, 1}}},
         {"isa amx splits keys of fp8 alone, under queries in bf16",
          ISA_AMX,
          {{F_DTYPE, DTYPE_BF16}, {F_ROWS, 4}, {F_TILE_K, 32}, {F_SPLIT, 2048}}},
@@ -206,6 +203,9 @@ static void test_rules_of_tiles(void **state)
          ISA_AMX,
          {{F_DTYPE, DTYPE_BF16}, {F_TILE_K, 96}}},
         {"unroll must be 1, 2 or 4 for isa amx", ISA_AMX, {{F_DTYPE, DTYPE_BF16}, {F_UNROLL, 8}}},
+        {"isa amx has no kernel that is invariant and has narrow keys and values",
+         ISA_AMX,
+         {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_FP8}, {F_TABLE, 1}, {F_INVARIANT, 1}}},
     };
     (void)state;
     check_rules("c/woven.sizes.t", cases, sizeof cases / sizeof *cases);

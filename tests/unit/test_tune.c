@@ -164,7 +164,8 @@ static void test_model(void **state)
     assert_true(estimate_cycles(&dot, &t, &cpu) > estimate_cycles(&wide, &t, &cpu));
 }
 
-/* The model's best of an isa on a processor; of isa amx without split, which rules refuse but for fp8. */
+/* The model's best of an isa on a processor; of isa amx without split, which rules refuse but for fp8 and where bits are a
+ * promise. */
 static struct variant best_on(const struct cpu *cpu, const struct tune_target *t, enum isa isa)
 {
     enum { ROOM = 1024 };
@@ -172,7 +173,8 @@ static struct variant best_on(const struct cpu *cpu, const struct tune_target *t
     int n = tuning_space(&t->caller, isa, all, ROOM), best = 0;
     assert_true(n > 0 && n <= ROOM);
     for (int i = 1; i < n; i++)
-        if (!(isa == ISA_AMX && all[i].field[F_SPLIT]) && estimate_cycles(&all[i], t, cpu) < estimate_cycles(&all[best], t, cpu))
+        if (!(isa == ISA_AMX && all[i].field[F_SPLIT] && !all[i].field[F_INVARIANT]) &&
+            estimate_cycles(&all[i], t, cpu) < estimate_cycles(&all[best], t, cpu))
             best = i;
     return all[best];
 }
@@ -214,6 +216,12 @@ static void test_model_of_a_xeon(void **state)
     lone.kv_heads = 32;
     rows = best_on(&xeon, &lone, ISA_AVX512);
     assert_true(estimate_cycles(&tiled, &lone, &xeon) > estimate_cycles(&rows, &lone, &xeon));
+    /* Where bits are a promise isa amx splits keys too. */
+    struct tune_target one = target_of(1, 32, 8, 1, 8192, 1), prompt = target_of(1, 8, 8, 2048, 2048, 1);
+    one.caller.field[F_DTYPE] = prompt.caller.field[F_DTYPE] = DTYPE_BF16;
+    one.caller.field[F_INVARIANT] = prompt.caller.field[F_INVARIANT] = 1;
+    assert_true(best_on(&xeon, &one, ISA_AMX).field[F_SPLIT] > 0);
+    assert_int_equal(best_on(&xeon, &prompt, ISA_AMX).field[F_SPLIT], 0);
     many.caller.field[F_HEAD_DIM] = 256;
     assert_int_equal(best_on(&xeon, &many, ISA_AMX).field[F_TILE_K], 512);
 }
@@ -673,7 +681,10 @@ static void test_invariant_isa(void **state)
         {"c avx2 avx512 avx512bf16", DTYPE_F32, DTYPE_F32, 64, ISA_AVX512},
         {"c avx2 avx512 avx512bf16", DTYPE_BF16, DTYPE_BF16, 64, ISA_AVX512BF16},
         {"c avx2 avx512 avx512bf16", DTYPE_BF16, DTYPE_INT8, 64, ISA_AVX512},
-        {"c avx2 avx512 avx512bf16 amx", DTYPE_BF16, DTYPE_BF16, 64, ISA_AVX512},
+        {"c avx2 avx512 avx512bf16 amx", DTYPE_BF16, DTYPE_BF16, 64, ISA_AMX},
+        {"c avx2 avx512 avx512bf16 amx", DTYPE_F16, DTYPE_F16, 128, ISA_AVX512},
+        {"c avx2 avx512 avx512bf16 amx", DTYPE_F32, DTYPE_F32, 64, ISA_AVX512},
+        {"c avx2 avx512 avx512bf16 amx", DTYPE_BF16, DTYPE_INT8, 64, ISA_AVX512},
         {"avx512bf16", DTYPE_BF16, DTYPE_BF16, 64, ISA_AVX512BF16},
         {"c neon neonbf16", DTYPE_BF16, DTYPE_BF16, 64, ISA_NEONBF16},
         {"c neon neonbf16", DTYPE_F16, DTYPE_F16, 64, ISA_NEON},
@@ -681,7 +692,8 @@ static void test_invariant_isa(void **state)
         {"portable sm80", DTYPE_BF16, DTYPE_BF16, 128, ISA_SM80},
         {"portable sm80", DTYPE_BF16, DTYPE_BF16, 512, ISA_PORTABLE},
         {"portable sm80", DTYPE_F32, DTYPE_F32, 64, ISA_PORTABLE},
-        {"amx", DTYPE_BF16, DTYPE_BF16, 64, ISA_COUNT},
+        {"amx", DTYPE_BF16, DTYPE_BF16, 64, ISA_AMX},
+        {"amx", DTYPE_F32, DTYPE_F32, 64, ISA_COUNT},
     };
     struct fixture *f = *state;
     struct backend backend = *f->t.device->backend;

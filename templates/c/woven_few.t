@@ -1,0 +1,236 @@
+%# Few queries over many keys on tiles, where bits are a promise: what woven.t does with a block of keys, in the same order, for all rows
+%# that share a KV head, so that each key is read and packed once. There is no pipeline. Splits of keys are computed alone and added in
+%# their order, so that the bits do not depend on which part computes which split.
+
+/* The rows of all heads that share a KV head, in groups of ${MR}, and ${GROUPS} groups to a chunk; the splits of all keys. */
+static int64_t groups_of(const struct attn_args *a, int64_t q_len)
+{
+% if BESIDE
+    return (a->heads / a->kv_heads * q_len + ${MR - 1}) / ${MR};
+% else
+    return a->heads / a->kv_heads * ((q_len + ${MR - 1}) / ${MR});
+% end
+}
+static int64_t chunks_of(const struct attn_args *a, int64_t q_len) { return (groups_of(a, q_len) + ${GROUPS - 1}) / ${GROUPS}; }
+static int64_t splits_of(const struct attn_args *a) { return (a->kv_len + ${SPLIT - 1}) / ${SPLIT}; }
+int64_t ${NAME}_workspace(const struct attn_args *a)
+{
+    if (a->part != -1)
+        return ${WORKSPACE};
+    return a->batch * a->kv_heads * chunks_of(a, a->q_len) * splits_of(a) * ${GROUPS*RESULT*4};
+}
+
+/* Packs the queries of group number n, and finds which blocks they see. */
+static void open_group(const struct head *x, struct group *g, float *at, int64_t n)
+{
+    const struct attn_args *a = x->a;
+    const struct sequence *s = x->s;
+    const ${CQ} *q = (const ${CQ} *)a->q + s->q_at;
+    float base = 0.0f;
+    g->q = at, g->o = at + ${GROUP_O}, g->sums = at + ${GROUP_Z}, g->parts = at + ${GROUP_Z + COLUMN}, g->state = at + ${GROUP_STATE};
+    g->total = at + ${GROUP_TOTAL};
+% if BESIDE
+    g->first = n * ${MR}, g->rows = least(${MR}, a->heads / a->kv_heads * s->q_len - g->first);
+    int64_t i0 = is_straight(x, g) ? query_of(x, g, 0) : 0, i1 = is_straight(x, g) ? i0 + g->rows - 1 : s->q_len - 1;
+% else
+    int64_t of_head = (s->q_len + ${MR - 1}) / ${MR};
+    g->h = x->g * (a->heads / a->kv_heads) + n / of_head, g->i0 = n % of_head * ${MR}, g->rows = least(${MR}, s->q_len - g->i0);
+    int64_t i0 = g->i0, i1 = i0 + g->rows - 1;
+% end
+    int64_t first = first_key(s, i0), last = end_key(s, i1);
+    g->begin = first / ${KEYS}, g->end = last > first ? (last + ${KEYS - 1}) / ${KEYS} : g->begin;
+    g->whole = (first_key(s, i1) + ${KEYS - 1}) / ${KEYS}, g->unwhole = end_key(s, i0) / ${KEYS};
+    for (int64_t i = 0; i < ${MR}; i += ${W}) {
+        ${CQ} *rows = (${CQ} *)x->w->stage;
+        memset(rows, 0, ${W*LDX*PER} * sizeof *rows);
+        for (int64_t r = i; r < least(i + ${W}, g->rows); r++)
+% if BESIDE
+            memcpy(rows + (r - i) * ${LDX*PER}, q + head_of(x, g, r) * a->q_stride[1] + query_of(x, g, r) * a->q_stride[2], ${HD} * sizeof *rows);
+% else
+            memcpy(rows + (r - i) * ${LDX*PER}, q + g->h * a->q_stride[1] + (g->i0 + r) * a->q_stride[2], ${HD} * sizeof *rows);
+% end
+% if PARTS == 2
+        for (int64_t r = 0; r < ${W}; r++)
+            open_query(rows + r * ${LDX*PER}, g->q + i * ${LDQ} + r * ${W});
+% else
+        pack_q(rows, g->q + i * ${LDQ}, ${LDX*PER});
+% end
+    }
+% if ACROSS
+    g->across = 0;
+    if (g->rows <= ${W} && !a->lse) {
+        ${CQ} *rows = (${CQ} *)x->w->stage;
+        memset(rows, 0, ${W*LDX*PER} * sizeof *rows);
+        for (int64_t r = 0; r < g->rows; r++)
+            memcpy(rows + r * ${LDX*PER}, q + head_of(x, g, r) * a->q_stride[1] + query_of(x, g, r) * a->q_stride[2], ${HD} * sizeof *rows);
+        pack_k(rows, at + ${GROUP_ACROSS}, ${LDX*PER});
+        g->across = at + ${GROUP_ACROSS};
+    }
+% end
+    memset(g->o, 0, ${RESULT*4});
+    begin(g->state, &base);
+}
+% if ACROSS
+
+/* The keys of a block as rows of pairs, *ld slots apart: where they lie, or a copy. */
+static const float *rows_of(const struct head *x, int64_t block, int64_t *ld)
+{
+    const struct attn_args *a = x->a;
+    const struct sequence *s = x->s;
+    int64_t j = block * ${KEYS};
+    const ${CKV} *k = (const ${CKV} *)a->k + s->k_at + x->g * a->k_stride[1];
+    const ${CKV} *row = keys_at(a, s, k, a->k_stride, j, least(${KEYS}, s->keys - j), ${KEYS}, ${HD}, ${LDX*PER}, ld, (${CKV} *)x->w->stage);
+    if ((*ld & 1) || ((size_t)row & 3)) {
+        ${CKV} *copy = (${CKV} *)x->w->stage;
+        for (int64_t r = 0; r < ${KEYS}; r++)
+            memcpy(copy + r * ${LDX*PER}, row + r * *ld, ${LDX*PER} * sizeof *copy);
+        row = copy, *ld = ${LDX*PER};
+    }
+    *ld /= 2;
+    return (const float *)(const void *)row;
+}
+
+/* Hides scores of keys that a row does not see, where rows are columns. */
+static void hide_across(const struct head *x, const struct group *g, int64_t block, float *space)
+{
+    const struct sequence *s = x->s;
+    int64_t j = block * ${KEYS};
+    float none[${W}];
+    if (block >= g->whole && block < g->unwhole)
+        return;
+    for (int64_t r = 0; r < ${W}; r++)
+        none[r] = space[${FACTOR + 2}];
+    int64_t queries = ${CAUSAL or WINDOW ? "s->q_len > 1 ? g->rows : 1" : "1"};
+    for (int64_t r = 0; r < queries; r++) {
+        int64_t i = query_of(x, g, r), begin = first_key(s, i) - j, end = end_key(s, i) - j;
+        for (int64_t c = 0; c < ${KEYS}; c++) {
+            float *to = space + ${AT_SCORES} + c * ${W};
+            if (c >= begin && c < end)
+                continue;
+            if (queries > 1)
+                to[r] = none[0];
+            else
+                memcpy(to, none, sizeof none);
+        }
+    }
+}
+
+/* What a block adds to the outputs of at most ${W} rows. The keys and values of the block behind it are fetched meanwhile. */
+static void meet_across(const struct head *x, const struct group *g, int64_t block)
+{
+    const struct attn_args *a = x->a;
+    const struct space *w = x->w;
+    int64_t ld, next = (block + 1) * ${KEYS}, k_at = x->s->k_at, v_at = x->s->v_at;
+    const float *k = rows_of(x, block, &ld);
+    scores_across(g->across, k, w->trip, ld, place_of(x, a->k, k_at, a->k_stride, next + 32), a->k_stride[2]);
+    keep_within(w->trip, x->ends, ${W});
+    hide_across(x, g, block, w->trip);
+    words_across(w->trip, place_of(x, a->v, v_at, a->v_stride, next), a->v_stride[2]);
+    values_across(w->trip, w->v, g->o, place_of(x, a->v, v_at, a->v_stride, next + 32), a->v_stride[2]);
+}
+% end
+
+/* What a split of the keys adds to the outputs of some groups, which are 0 before. */
+static void walk(const struct head *x, struct group *group, int64_t groups, int64_t split)
+{
+    const struct space *w = x->w;
+    int64_t begin = (split + 1) * ${JOINS}, end = split * ${JOINS};
+    for (int64_t i = 0; i < groups; i++)
+        if (group[i].begin < group[i].end) {
+            begin = least(begin, most(split * ${JOINS}, group[i].begin));
+            end = most(end, least((split + 1) * ${JOINS}, group[i].end));
+        }
+% if ACROSS
+    int with_keys = 0;
+    for (int64_t i = 0; i < groups; i++)
+        with_keys |= !group[i].across;
+% end
+    for (int64_t block = begin; block < end; block++) {
+        pack(x, block${ACROSS ? ", with_keys" : ""});
+        for (int64_t i = 0; i < groups; i++) {
+            const struct group *g = &group[i];
+            if (block < g->begin || block >= g->end)
+                continue;
+% if ACROSS
+            if (g->across) {
+                meet_across(x, g, block);
+                continue;
+            }
+% end
+            ${ROUGH ? "exact_scores" : "scores"}(g->q, w->k, w->trip);
+% if MODIFY
+            modify(x, g, block, w->trip${UNBOUNDED ? (NATURAL ? ", 69.0f" : ", 100.0f") : ""}${LEAST ? ", w->trip[" : ""}${LEAST ? FACTOR + 2 : ""}${LEAST ? "]" : ""});
+% end
+% if BOUNDED
+            keep_within(w->trip, x->ends, ${MR});
+% end
+            hide(x, g, block, w->trip);
+% if TABLE
+            if (x->a->lse)
+                add_exponentials(w->trip, g->parts, w->trip + ${FACTOR + 3});
+            words(w->trip${KEYED ? ", w->side" : ""});
+% else
+            exponentials(w->trip, g->parts, g->state${KEYED ? ", w->side" : ""});
+% end
+            values(w->trip, w->v, g->o);
+        }
+    }
+}
+
+/* All splits, added in their order: those that lie in `shared`, or each computed now; and the quotients. */
+static void total(const struct head *x, struct group *group, int64_t groups, float *shared)
+{
+    int64_t begin = splits_of(x->a), end = 0;
+    for (int64_t i = 0; i < groups; i++) {
+        memset(group[i].total, 0, ${RESULT*4});
+        if (group[i].begin < group[i].end) {
+            begin = least(begin, group[i].begin / ${JOINS});
+            end = most(end, (group[i].end + ${JOINS - 1}) / ${JOINS});
+        }
+    }
+    for (int64_t split = begin; split < end; split++) {
+        if (!shared)
+            walk(x, group, groups, split);
+        for (int64_t i = 0; i < groups; i++)
+            fold(group[i].total, shared ? shared + (split * ${GROUPS} + i) * ${RESULT} : group[i].o, ${RESULT/128});
+    }
+    for (int64_t i = 0; i < groups; i++)
+        close_group(x, &group[i], x->exact && group[i].begin < group[i].end);
+}
+% include "c/prepare.t"
+
+/* The work is batch * kv_heads units of all queries that share a KV head, in chunks of ${GROUPS} groups. Where parts share memory, the keys of a
+ * chunk are shared out among them by splits. */
+int ${NAME}(const struct attn_args *a)
+{
+    if (a->size != sizeof *a || a->parts < 1 || a->part < 0 || a->part >= a->parts || a->kv_heads < 1${FEATURES ? " || !a->features" : ""})
+        return 1;
+    int64_t chunks = chunks_of(a, a->q_len), splits = splits_of(a), units = a->batch * a->kv_heads;
+    int64_t pieces = a->shared ? chunks * (a->phase ? 1 : splits) : 1; /* that a unit is shared out in */
+    struct space w = carve((float *)a->workspace, (float *)a->workspace + ${AT_BLOCK}, 1);
+    struct group group[${GROUPS}];
+    struct head head;
+% include "c/woven_head.t"
+    set_space(&head, w.trip);
+    tiles_on();
+    for (int64_t t = units * pieces * a->part / a->parts; t < units * pieces * (a->part + 1) / a->parts; t++) {
+        int64_t unit = t / pieces, piece = t % pieces, chunk = a->shared && !a->phase ? piece / splits : piece;
+        struct sequence s = sequence_of(a, unit / a->kv_heads);
+        head.s = &s, head.g = unit % a->kv_heads;
+        do {
+            int64_t first = chunk * ${GROUPS}, groups = s.q_len > 0 ? most(0, least(${GROUPS}, groups_of(a, s.q_len) - first)) : 0;
+            float *shared = a->shared ? (float *)a->shared + (unit * chunks + chunk) * splits * ${GROUPS*RESULT} : 0;
+            for (int64_t i = 0; i < groups; i++)
+                open_group(&head, &group[i], w.groups + i * ${GROUP_ROOM}, first + i);
+            if (shared && !a->phase) {
+                float *to = shared + piece % splits * ${GROUPS*RESULT};
+                walk(&head, group, groups, piece % splits);
+                for (int64_t i = 0; i < groups; i++)
+                    memcpy(to + i * ${RESULT}, group[i].o, ${RESULT*4});
+            } else
+                total(&head, group, groups, shared);
+        } while (!a->shared && ++chunk < chunks);
+    }
+    tiles_off();
+    return 0;
+}

@@ -1,0 +1,356 @@
+/* test_across.c - micro-kernels of invariant kernels on tiles, one by one, in every lowering that is here: those for at most 16
+ * rows of queries, whose keys are the other side of the product, must give the very bits of those for 32 rows; sums for the LSE,
+ * limits of scores, what says that a row is to be computed again, sums of splits, and outputs, against what their comments say.
+ * What it is not: the other micro-kernels on tiles, which kernels alone tell of (test_woven.c).
+ *     ATTN_SEED      where random data begin */
+#define _GNU_SOURCE
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../gen/gen.h"
+#include "../../gen/micro.h"
+#include "runtime/cpu/processor.h"
+#include "runtime/numerics/convert.h"
+#include "../kit/child.h"
+#include "../kit/lowered.h"
+#include "../kit/seed.h"
+
+/* Sides of a tile, of a block and of the rows of the kernel below; slots. */
+enum { SIDE = 16, KEYS = 64, ROWS = 32, DIM = 96, DIM_V = 40, COLUMNS = 3, STEPS = DIM / 32, COLUMN = 512, APART = DIM + 6 };
+enum { ROUNDS = 6, TIMEOUT = 120, UNITS = 16 };
+static const char kernel_name[] = "attn_bf16_d96v40_invariant_on_amx_q64k1024_r32x4u2_s2048_table";
+
+/* Those that use no tile run wherever there are such vectors. */
+static const char *const vectors[] = {"add_exponentials", "keep_within", "extents", "fold", "deliver", "words", "words_across",
+                                      NULL};
+static const char *const tiles[] = {"tiles_on", "tiles_off", "pack_q", "pack_k", "scores", "scores_across", "values",
+                                    "values_across", NULL};
+
+struct suite {
+    struct gen *gen;
+    struct emission *emission;
+    struct unrolled u[2][UNITS];
+    struct batch batch[2];
+    int64_t scores, probs, ones, factor, space;
+    char dir[200];
+    uint64_t seed;
+};
+
+static bool same(const void *a, const void *b, size_t size)
+{
+    return memcmp(a, b, size) == 0;
+}
+
+static int wrong(const char *form, const char *what, int64_t at, double got, double expected)
+{
+    return printf("# %s: %s %lld is %.9g; expected %.9g\n", form, what, (long long)at, got, expected) > 0;
+}
+
+static void call(const struct suite *s, int batch, int form, const char *name, const int64_t args[LOWERED_ARGS])
+{
+    for (int i = 0; i < s->batch[batch].count; i++)
+        if (!strcmp(s->u[batch][i].name, name)) {
+            lowered_call(&s->batch[batch].form[form], i, args);
+            return;
+        }
+    abort();
+}
+#define CALL(batch, name, ...) call(s, batch, form, name, (const int64_t[LOWERED_ARGS]){__VA_ARGS__})
+#define AT(x) ((int64_t)(intptr_t)(x))
+
+/* Where the score of row r and key k stands among tiles of 32 rows, and the slot of a pair of probabilities of row r. */
+static int64_t score_at(int64_t r, int64_t k)
+{
+    return (k / SIDE * 2 + r / SIDE) * 256 + r % SIDE * SIDE + k % SIDE;
+}
+
+static float *space_of(const struct suite *s, uint64_t *random, float factor)
+{
+    float *w = aligned_alloc(64, (size_t)(s->space + 16) * sizeof *w);
+    if (!w)
+        abort();
+    fill_normal(w, DTYPE_F32, (size_t)s->space, random_next(random));
+    for (int64_t i = 0; i < 256; i++)
+        memcpy(&w[s->ones + i], &(uint32_t){0x3f803f80u}, 4);
+    w[s->factor] = factor * 128, w[s->factor + 1] = 128 * 127 - 11;
+    w[s->factor + 2] = -1e7f / factor, w[s->factor + 3] = factor;
+    return w;
+}
+
+/* ---- without tiles ---- */
+
+static int check_words(const struct suite *s, int form, uint64_t *random)
+{
+    const float factor = random_below(random, 2) ? 0.3f : -4;
+    float *rows = space_of(s, random, factor), *across = space_of(s, random, factor);
+    int failed = 0;
+    for (int64_t r = 0; r < SIDE; r++)
+        for (int64_t k = 0; k < KEYS; k++) {
+            const float x = !random_below(random, 9) ? rows[s->factor + 2] : 9 * random_normal(random);
+            rows[s->scores + score_at(r, k)] = across[s->scores + k * SIDE + r] = x;
+        }
+    CALL(0, "words", AT(rows));
+    CALL(0, "words_across", AT(across), AT(rows), 0);
+    for (int64_t c = 0; c < 2 && !failed; c++)
+        for (int64_t i = 0; i < 256 && !failed; i++) {
+            const float *a = rows + s->probs + 2 * c * 256 + i, *b = across + s->probs + 2 * c * 256 + i;
+            if (!same(a, b, 4))
+                failed = wrong(lowerings[form].name, "pair of words", c * 256 + i, (double)*b, (double)*a);
+        }
+    free(rows), free(across);
+    return failed;
+}
+
+static int check_sums(const struct suite *s, int form, uint64_t *random)
+{
+    static float z[ROWS * SIDE], before[ROWS * SIDE];
+    float *w = space_of(s, random, 0.7f);
+    int failed = 0;
+    fill_normal(z, DTYPE_F32, ROWS * SIDE, random_next(random));
+    memcpy(before, z, sizeof z);
+    w[s->scores + score_at(3, 5)] = -1e7f / 0.7f; /* is not seen */
+    CALL(0, "add_exponentials", AT(w), AT(z), AT(w + s->factor + 3));
+    for (int64_t i = 0; i < ROWS * SIDE && !failed; i++) {
+        double sum = 0;
+        for (int64_t k = i % SIDE; k < KEYS; k += SIDE)
+            sum += exp2((double)w[s->scores + score_at(i / SIDE, k)] * (double)0.7f);
+        if (!(fabs((double)z[i] - (double)before[i] - sum) <= 1e-4 * sum + 1e-6 * fabs((double)before[i])))
+            failed = wrong(lowerings[form].name, "sum", i, (double)z[i], (double)before[i] + sum);
+    }
+    free(w);
+    return failed;
+}
+
+static int check_limits(const struct suite *s, int form, uint64_t *random)
+{
+    const float ends[3] = {-2, 1.5f, 1.5f}, special[] = {NAN, HUGE_VALF, -HUGE_VALF, -0.0f};
+    float *w = space_of(s, random, 1), *before = space_of(s, random, 1);
+    const int64_t n = random_below(random, 2) ? ROWS : SIDE;
+    int failed = 0;
+    for (int i = 0; i < 20; i++)
+        w[s->scores + random_below(random, ROWS * KEYS)] = special[i % 4];
+    memcpy(before, w, (size_t)s->space * sizeof *w);
+    CALL(0, "keep_within", AT(w), AT(ends), n);
+    for (int64_t i = 0; i < s->space && !failed; i++) {
+        const float x = before[i], want = i >= n * KEYS || (x >= -2 && x <= 1.5f) ? x : x < -2 ? -2 : 1.5f;
+        if (!same(&w[i], &want, 4))
+            failed = wrong(lowerings[form].name, "score", i, (double)w[i], (double)want);
+    }
+    free(w), free(before);
+    return failed;
+}
+
+static int check_extents(const struct suite *s, int form, uint64_t *random)
+{
+    static const float special[] = {0x1p-59f, -0x1p-60f, 0x1.8p-60f, 0x1p127f, NAN, HUGE_VALF, -HUGE_VALF};
+    static float o[COLUMNS * COLUMN];
+    int32_t some[ROWS], bad[3];
+    bool out = false;
+    int failed = 0;
+    for (int64_t i = 0; i < COLUMNS * COLUMN; i++)
+        o[i] = ldexpf(random_normal(random), -90);
+    for (int64_t i = 0, kinds = random_below(random, 2) ? 4 : 7; i < 40; i++)
+        o[random_below(random, COLUMNS * COLUMN)] = special[random_below(random, kinds)];
+    for (int64_t i = 0; i < COLUMNS * COLUMN; i++)
+        out |= !isfinite(o[i]);
+    CALL(0, "extents", AT(o), AT(some), AT(bad));
+    if ((bad[2] != 0) != out)
+        failed = wrong(lowerings[form].name, "infinities", bad[2], bad[2] != 0, out);
+    for (int64_t r = 0; r < ROWS && !failed; r++) {
+        bool enough = false;
+        for (int64_t c = 0; c < SIDE; c++)
+            enough |= fabsf(o[r * SIDE + c]) > 0x1p-60f || isnan(o[r * SIDE + c]);
+        if ((bad[r / SIDE] >> r % SIDE & 1) == enough)
+            failed = wrong(lowerings[form].name, "row", r, bad[r / SIDE] >> r % SIDE & 1, !enough);
+    }
+    return failed;
+}
+
+static int check_fold(const struct suite *s, int form, uint64_t *random)
+{
+    enum { MANY = 3 * 128 };
+    static float total[MANY + 16], part[MANY + 16], before[2][MANY + 16];
+    int failed = 0;
+    fill_normal(total, DTYPE_F32, MANY + 16, random_next(random)), fill_normal(part, DTYPE_F32, MANY + 16, random_next(random));
+    part[5] = -0.0f, total[5] = 0;
+    memcpy(before[0], total, sizeof total), memcpy(before[1], part, sizeof part);
+    CALL(0, "fold", AT(total), AT(part), 3);
+    for (int64_t i = 0; i < MANY + 16 && !failed; i++) {
+        const float sum = i < MANY ? before[0][i] + before[1][i] : before[0][i], rest = i < MANY ? 0 : before[1][i];
+        if (!same(&total[i], &sum, 4) || !same(&part[i], &rest, 4))
+            failed = wrong(lowerings[form].name, "total", i, (double)total[i], (double)sum);
+    }
+    return failed;
+}
+
+/* -0 becomes 0. */
+static int check_delivered(const struct suite *s, int form, uint64_t *random)
+{
+    enum { LD = 50 };
+    static float o[COLUMNS * COLUMN], state[80];
+    static uint16_t out[SIDE * LD];
+    int failed = 0;
+    fill_normal(o, DTYPE_F32, COLUMNS * COLUMN, random_next(random)), fill_normal(state, DTYPE_F32, 80, random_next(random));
+    for (int i = 0; i < 200; i++)
+        o[random_below(random, COLUMNS * COLUMN)] = i % 2 ? -0.0f : 0;
+    CALL(0, "deliver", AT(o), AT(state), AT(out), LD, SIDE);
+    for (int64_t r = 0; r < SIDE && !failed; r++)
+        for (int64_t c = 0; c < COLUMNS * SIDE && !failed; c++) {
+            const float x = o[c / SIDE * COLUMN + r * SIDE + c % SIDE] * state[2 * SIDE + r];
+            const float got = dtype_load(DTYPE_BF16, out, r * LD + c);
+            if (x == 0 ? out[r * LD + c] != 0 : fabsf(got - x) > fabsf(x) * 0x1.01p-8f)
+                failed = wrong(lowerings[form].name, "output", r * LD + c, (double)got, (double)x);
+        }
+    return failed;
+}
+
+/* ---- with tiles ---- */
+
+static int check_scores(const struct suite *s, int form, uint64_t *random)
+{
+    static uint16_t q[SIDE * DIM], k[KEYS * APART];
+    static float rows[ROWS * DIM / 2], pairs[SIDE * DIM / 2], panels[KEYS * DIM / 2];
+    float *w = space_of(s, random, 1), *across = space_of(s, random, 1);
+    int failed = 0;
+    fill_normal(q, DTYPE_BF16, SIDE * DIM, random_next(random)), fill_normal(k, DTYPE_BF16, KEYS * APART, random_next(random));
+    CALL(1, "pack_q", AT(q), AT(rows), DIM);
+    CALL(1, "pack_q", AT(q), AT(rows + SIDE * DIM / 2), DIM);
+    CALL(1, "pack_k", AT(q), AT(pairs), DIM);
+    for (int64_t j = 0; j < KEYS; j += SIDE)
+        CALL(1, "pack_k", AT(k + j * APART), AT(panels + j * DIM / 2), APART);
+    CALL(1, "tiles_on", 0);
+    CALL(1, "scores", AT(rows), AT(panels), AT(w));
+    CALL(1, "scores_across", AT(pairs), AT(k), AT(across), APART / 2, AT(k), 0);
+    CALL(1, "tiles_off", 0);
+    for (int64_t i = 0; i < SIDE * KEYS && !failed; i++) {
+        const float *a = &w[s->scores + score_at(i % SIDE, i / SIDE)], *b = &across[s->scores + i];
+        double sum = 0;
+        for (int64_t e = 0; e < DIM; e++)
+            sum += (double)dtype_load(DTYPE_BF16, q, i % SIDE * DIM + e) * (double)dtype_load(DTYPE_BF16, k, i / SIDE * APART + e);
+        if (!same(a, b, 4) || fabs((double)*b - sum) > 1e-4)
+            failed = wrong(lowerings[form].name, "score", i, (double)*b, (double)*a);
+    }
+    free(w), free(across);
+    return failed;
+}
+
+static int check_values(const struct suite *s, int form, uint64_t *random)
+{
+    static float v[COLUMNS * 512], o[(COLUMNS + 1) * COLUMN], across[(COLUMNS + 1) * COLUMN];
+    float *w = space_of(s, random, 1);
+    int failed = 0;
+    fill_normal(v, DTYPE_BF16, COLUMNS * 1024, random_next(random));
+    fill_normal(o, DTYPE_F32, (COLUMNS + 1) * COLUMN, random_next(random));
+    fill_normal(w + s->probs, DTYPE_BF16, 2 * 4 * 256, random_next(random));
+    memcpy(across, o, sizeof o);
+    CALL(1, "tiles_on", 0);
+    CALL(1, "values", AT(w), AT(v), AT(o));
+    CALL(1, "values_across", AT(w), AT(v), AT(across), AT(v), 0);
+    CALL(1, "tiles_off", 0);
+    for (int64_t t = 0; t <= COLUMNS && !failed; t++)
+        for (int64_t i = 0; i < 256 && !failed; i++)
+            if (!same(&o[t * COLUMN + i], &across[t * COLUMN + i], 4))
+                failed = wrong(lowerings[form].name, "output", t * COLUMN + i, (double)across[t * COLUMN + i],
+                               (double)o[t * COLUMN + i]);
+    free(w);
+    return failed;
+}
+
+/* ---- the suite ---- */
+
+static int check_all(void *arg)
+{
+    const struct suite *s = arg;
+    int (*const checks[2][6])(const struct suite *, int, uint64_t *) = {
+        {check_words, check_sums, check_limits, check_extents, check_fold, check_delivered}, {check_scores, check_values}};
+    int failed = 0, forms = 0;
+    for (int b = 0; b < 2; b++) {
+        struct gen_error err = {0};
+        if (batch_open((struct batch *)&s->batch[b], s->dir, &err) != 0)
+            failed += printf("# %s\n", err.text) > 0;
+        for (int form = 0; form < LOWERINGS && !failed; form++) {
+            uint64_t random = s->seed;
+            forms += s->batch[b].open[form];
+            for (int i = 0; i < 6 * ROUNDS && s->batch[b].open[form]; i++)
+                if (checks[b][i % 6])
+                    failed += checks[b][i % 6](s, form, &random);
+        }
+        batch_close((struct batch *)&s->batch[b]);
+    }
+    printf("# %d lowerings ran\n", forms);
+    return failed || forms < 2;
+}
+
+static void test_parts(void **state)
+{
+    char why[200] = "";
+    if (!test_wants("amx"))
+        skip();
+    if (run_child(check_all, *state, TIMEOUT, why, sizeof why) != 0)
+        fail_msg("parts: %s", why);
+}
+
+static int choose(struct suite *s, int batch, const char *const names[])
+{
+    int count;
+    const struct unrolled *u = emission_units(s->emission, &count);
+    for (int n = 0; names[n]; n++)
+        for (int i = 0; i <= count; i++) {
+            if (i == count)
+                return printf("# %s has no micro-kernel %s\n", kernel_name, names[n]);
+            if (strcmp(u[i].name, names[n]) != 0)
+                continue;
+            s->u[batch][s->batch[batch].count++] = u[i];
+            break;
+        }
+    s->batch[batch].u = s->u[batch];
+    return 0;
+}
+
+static int open_suite(struct suite *s)
+{
+    static struct variant v;
+    static struct cpu cpu;
+    struct gen_error err = {0};
+    cpu_detect(&cpu);
+    *s = (struct suite){.seed = test_seed()};
+    if (gen_open(&s->gen, &err) || variant_decode(kernel_name, &v, &err) || emission_open(s->gen, &v, &s->emission, &err)) {
+        printf("# %s\n", err.text);
+        return -1;
+    }
+    s->batch[0].name = "vectors", s->batch[1].name = "tiles";
+#if defined(__x86_64__)
+    s->batch[0].why_not = !__builtin_cpu_supports("avx512vbmi") ? "needs avx512vbmi" : cpu_why_not(&cpu, ISA_AVX512BF16);
+#else
+    s->batch[0].why_not = cpu_why_not(&cpu, ISA_AVX512BF16);
+#endif
+    s->batch[1].why_not = cpu_why_not(&cpu, ISA_AMX);
+    if (choose(s, 0, vectors) || choose(s, 1, tiles) || emission_number(s->emission, "AT_SCORES", &s->scores) ||
+        emission_number(s->emission, "AT_PROBS", &s->probs) || emission_number(s->emission, "ONES", &s->ones) ||
+        emission_number(s->emission, "FACTOR", &s->factor) || emission_number(s->emission, "SPACE", &s->space))
+        return -1;
+    return batches_compile(s->batch, 2, s->dir);
+}
+
+int main(void)
+{
+    static struct suite s;
+    if (open_suite(&s)) {
+        printf("Bail out! no micro-kernels to test\n");
+        return 1;
+    }
+    const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(test_parts, &s)};
+    int failed = cmocka_run_group_tests_name("across", tests, NULL, NULL);
+    batches_remove(s.dir);
+    emission_close(s.emission);
+    gen_close(s.gen);
+    return failed;
+}
