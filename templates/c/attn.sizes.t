@@ -48,9 +48,9 @@
 % let HELD = max(0, min(DQ, (REGISTERS - W - 4 - 3*PARTED - SPARE)/R))
 % let PARTED_Q = max(PARTED, PARTS_K)*(DQ - DQ % 2)
 %# Invariant kernels that split keys part the even and the odd elements of values only, and only where they read these in place.
-% let DIRECT = SPLIT and INVARIANT and not NARROW and not PAIRS
-% let PARTED_V = PARTED or DIRECT and REGISTERS and TKV == "bf16" and (NV % 2 == 0 or PANELS == 1) ? 1 : 0
-% let PARTED_O = FEW and PAIRS or PARTED_V ? CV - CV % 2 : 0
+% let DIRECT = SPLIT and INVARIANT and not NARROW and (not PAIRS or NV % 2 == 0 or PANELS == 1)
+% let PARTED_V = PARTED or DIRECT and REGISTERS and not PAIRS and TKV == "bf16" and (NV % 2 == 0 or PANELS == 1) ? 1 : 0
+% let PARTED_O = (FEW or DIRECT) and PAIRS or PARTED_V ? CV - CV % 2 : 0
 % let SIZE = type_bytes(TKV)
 %# Lines of the cache that a row of keys takes (in plain C a fetch is only a call), and a pass over values fetches of a row: all passes together the whole.
 %# A row of keys, and of values, in elements of their C type.
@@ -124,7 +124,7 @@
 % let NEAR = FOURS and not NARROW and has_op("fetchnear")
 % let AWAY = NEAR ? 16 : FOURS ? 64 : (DIRECT and NR > 32 ? 1 : 2)*NR
 % let FURTHER = 48
-% let CHUNK_LINES = ceil_div(SOME*VALUE, LINE*max(1, PANELS - (LAST == NV ? 0 : 1))*(R/VR)*(SOME/U))
+% let CHUNK_LINES = ceil_div(SOME*VALUE, LINE*max(1, PANELS - (LAST == NV ? 0 : 1))*(R/VR)*ceil_div(SOME, U*PER))
 % let SCORE_STEPS = not NARROW and NR/2*KEY_LINES < SQ/U and SQ/U % 2 == 0 ? 2 : 1
 % let SCORE_ROUNDS = SQ/U/SCORE_STEPS
 % let SCORE_LINES = max(1, (NARROW ? NR : NR/2)*KEY_LINES/SCORE_ROUNDS)

@@ -202,20 +202,21 @@ static void walk(const struct rows *x, const struct space *w, int64_t split, flo
 % end
             for (int64_t t = 0; t < x->count; t += ${MR}) {
                 float *to = o + t / ${MR} * ${RESULTS};
+                const float *p = ${PAIRS ? "w->p + t * " : "w->s + t * "}${PAIRS ? BK/2 : BK} + c${PAIRS ? " / 2" : ""};
 % if WHOLE
                 if (some == ${SOME}) {
-                    add_some(w->s + t * ${BK} + c, v, to, next, ld);
+                    add_some(p, v, to, next, ld);
 % if LAST != NV
 % let c = PANELS - 1
                     for (int64_t r = 0; r < ${MR}; r += ${VR})
-                        add_rest(w->s + (t + r) * ${BK} + c, v + ${c*NR}, to + r * ${LDO} + ${c*NR}, next + (r / ${VR} + ${c*(R/VR)}) * ${VALUE_LINES*LINE}, ld, ${SOME/U});
+                        add_rest(p + r * ${LDP}, v + ${c*NR}, to + r * ${LDO} + ${c*NR}, next + (r / ${VR} + ${c*(R/VR)}) * ${VALUE_LINES*LINE}, ld, ${SOME/(U*PER)});
 % end
                     continue;
                 }
 % end
 % for c in 0..PANELS
                 for (int64_t r = 0; r < ${MR}; r += ${VR})
-                    ${c < PANELS - 1 or LAST == NV ? "add_values" : "add_rest"}(w->s + (t + r) * ${BK} + c, v + ${c*NR}, to + r * ${LDO} + ${c*NR}, next + (r / ${VR} + ${c*(R/VR)}) * ${VALUE_LINES*LINE}, ld, over(some, ${U}));
+                    ${c < PANELS - 1 or LAST == NV ? "add_values" : "add_rest"}(p + r * ${LDP}, v + ${c*NR}, to + r * ${LDO} + ${c*NR}, next + (r / ${VR} + ${c*(R/VR)}) * ${VALUE_LINES*LINE}, ld, over(some, ${U*PER}));
 % end
             }
         }

@@ -16,7 +16,7 @@
     X(PAIRS) X(PER) X(HD) X(HDV) X(MR) X(NV) X(U) X(BK) X(NR) X(SQ) X(LDQ) X(CV) X(LDO) X(PANELS) X(LAST) X(LDP)       \
         X(MAX) X(SUM) X(FIX) X(BASE) X(STATE) X(WINDOW) X(SINK) X(NATURAL) X(SPLIT) X(R) X(KB) X(VR) X(DQ)         \
         X(PARTED) X(PARTED_V) X(PROBS) X(FEW) X(SOME) X(SOME_K) X(WORDS) X(KT)         \
-        X(CHAINS) X(QROWS) X(RV) X(FLOATS) X(PARTS_K)
+        X(CHAINS) X(QROWS) X(RV) X(FLOATS) X(PARTS_K) X(PARTED_O)
 struct sizes {
 #define MEMBER(name) int64_t name;
     MODEL_SIZES(MEMBER)

@@ -213,7 +213,7 @@ static void values(struct job *j, int64_t keys, int64_t ld, int fix)
             int64_t at = i * z->LDO + output_of(j, c, j->columns);
             double sum = (fix < 0 ? 1 : (double)get(j, fix, i)) * (double)get(j, 2, at), size = fabs(sum);
             for (int64_t k = 0; k < keys; k++) {
-                double term = (double)get_element(j, 0, z->FEW ? prob_at(j, k, i) : i * z->LDP + k) *
+                double term = (double)get_element(j, 0, z->FEW ? prob_at(j, k, i) : i * z->LDP * z->PER + k) *
                               (double)number(j, 1, k * ld, c) / z->SHRUNK;
                 sum += term, size += fabs(term);
             }
@@ -238,9 +238,9 @@ static void value_rows(struct job *j)
 static void add_values(struct job *j)
 {
     const struct sizes *z = &j->z;
-    int64_t n = up_to(j, z->BK / z->U), keys = n * z->U;
+    int64_t n = up_to(j, z->BK / (z->U * z->PER)), keys = n * z->U * z->PER;
     int64_t columns = j->columns * z->W, ld = units(j, columns) + (j->kind % 3) * 5;
-    slots(j, 0, (z->VR - 1) * z->LDP + keys);
+    slots(j, 0, (z->VR - 1) * z->LDP + keys / z->PER);
     memory(j, 1, j->kv, (keys - 1) * ld + units(j, columns));
     memory(j, 2, DTYPE_F32, (z->VR - 1) * z->LDO + columns);
     memory(j, 3, j->kv, 1);
@@ -254,7 +254,7 @@ static void add_some(struct job *j)
 {
     const struct sizes *z = &j->z;
     const int64_t panels = z->PANELS - (z->LAST != z->NV), ld = units(j, z->LDO) + (j->kind % 3) * 5;
-    slots(j, 0, (z->R - 1) * z->LDP + z->SOME);
+    slots(j, 0, (z->R - 1) * z->LDP + z->SOME / z->PER);
     memory(j, 1, j->kv, (z->SOME - 1) * ld + units(j, panels * z->NR));
     memory(j, 2, DTYPE_F32, (z->R - 1) * z->LDO + panels * z->NR);
     memory(j, 3, j->kv, 1);
@@ -264,7 +264,7 @@ static void add_some(struct job *j)
             const int64_t at = i * z->LDO + c / z->NR * z->NR + output_of(j, c % z->NR, z->NV);
             double sum = (double)get(j, 2, at), size = fabs(sum);
             for (int64_t k = 0; k < z->SOME; k++) {
-                const double term = (double)get_element(j, 0, i * z->LDP + k) * (double)number(j, 1, k * ld, c);
+                const double term = (double)get_element(j, 0, i * z->LDP * z->PER + k) * (double)number(j, 1, k * ld, c);
                 sum += term, size += fabs(term);
             }
             want(j, 2, at, sum, (double)(z->SOME + 2) * 0x1p-24 * size + TINY);

@@ -358,9 +358,9 @@ static bool is_one_of(const char *name, const char *const *list)
     return *list != NULL;
 }
 
-/* Whether the micro-kernel at that place of attn.micro or few.micro serves products that are not those of isa: those that are not
- * of pairs, those of keys in fours or of keys that are transposed where bits are a promise, those of the isa that transposes words,
- * or those of integers, which only x86-64's vectors have. */
+/* Whether the micro-kernel at that place of attn.micro or few.micro serves products that are not those of isa: those of keys in
+ * fours or of keys that are transposed where bits are a promise, those of the isa that transposes words, or those of integers.
+ * Integers are of x86-64's vectors alone. */
 static bool is_of_others(enum isa isa, const char *name)
 {
     static const char *const fours[] = {"pack_fours(", "score_fours(", "score_again(", NULL};
@@ -371,8 +371,7 @@ static bool is_of_others(enum isa isa, const char *name)
         return isa != ISA_AVX2;
     if (!strncmp(name, "pack_integers(", 14) || !strncmp(name, "score_integers(", 15))
         return strcmp(isas[isa].family, "x86-64") != 0;
-    return isas[isa].pairs &&
-           (!strncmp(name, "rescale(", 8) || !strncmp(name, "add_values(", 11) || !strncmp(name, "add_some(", 9));
+    return false;
 }
 
 static void must_have_all(const struct bench *b, enum isa isa, const char *file)
