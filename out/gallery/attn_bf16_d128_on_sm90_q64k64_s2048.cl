@@ -104,6 +104,7 @@ enum { ATTN_CL_COUNTERS = 4 }; /* words that a slice has for the merging of its 
 #define uniform uniform_64d962bd
 #define in_warp in_warp_64d962bd
 #define count_up count_up_64d962bd
+#define from_lane from_lane_64d962bd
 #define count_part count_part_64d962bd
 #define parts_there parts_there_64d962bd
 #define counted counted_64d962bd
@@ -162,12 +163,16 @@ enum { ATTN_CL_COUNTERS = 4 }; /* words that a slice has for the merging of its 
 #define row_at row_at_64d962bd
 #define lse_row lse_row_64d962bd
 #define slice_at slice_at_64d962bd
+#define part_rows part_rows_64d962bd
 #define part_at part_at_64d962bd
+#define state_at state_at_64d962bd
 #define comes_last comes_last_64d962bd
 #define all_came all_came_64d962bd
 #define merging merging_64d962bd
 #define leave_state leave_state_64d962bd
+#define write_merged write_merged_64d962bd
 #define merge_by merge_by_64d962bd
+#define merge_many merge_many_64d962bd
 #define merge merge_64d962bd
 #define await_by_all await_by_all_64d962bd
 #define make_barriers make_barriers_64d962bd
@@ -254,6 +259,12 @@ INLINED uint count_up(__global uint *at) /* adds 1, and returns what was there b
     uint before;
     __asm__ volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"((ulong)at) : "memory");
     return before;
+}
+INLINED float from_lane(float x, int lane)
+{
+    float y;
+    __asm__ volatile("shfl.sync.idx.b32 %0, %1, %2, 31, 0xffffffff;" : "=f"(y) : "f"(x), "r"(lane));
+    return y;
 }
 /* as count_up, but whoever counts later, or reads it by parts_there, sees, after a barrier, what was written before one
  * here */
@@ -689,16 +700,25 @@ INLINED long lse_row(const struct row *x, __local volatile const struct tile *at
     return a->lse_at + (at->b * a->heads + at->g * d->group + x->h) * a->q_len + x->i;
 }
 
-/* The number of a slice among all, and where its results for a split lie: the rows, not yet divided by their sums; then
- * for each row the maximum that was subtracted, as a power of two, and the sum. */
+/* The number of a slice among all, and where its results for a split lie: the rows, not yet divided by their sums.
+ * Behind the rows of all splits there are for each row, split by split, the maximum that was subtracted, as a power of
+ * two, and the sum. */
 INLINED int slice_at(__local volatile const struct tile *at, const struct attn_cl_split *d,
     const struct attn_cl_args *a)
 {
     return (at->b * (int)a->kv_heads + at->g) * d->slices + at->slice;
 }
+INLINED int part_rows(const struct attn_cl_split *d) /* the floats of a split's rows */
+{
+    return d->part / 130 * 128;
+}
 INLINED long part_at(int slice, int split, const struct attn_cl_split *d)
 {
-    return (long)(slice * d->splits + split) * d->part;
+    return (long)slice * d->splits * d->part + (long)split * part_rows(d);
+}
+INLINED long state_at(int slice, int split, int r, const struct attn_cl_split *d) /* of row r */
+{
+    return part_at(slice, d->splits, d) + 2 * (r * d->splits + split);
 }
 
 /* The counters of a slice, ATTN_CL_COUNTERS words: how many of its parts have come, in all launches so far; how many
@@ -739,6 +759,22 @@ INLINED void leave_state(float sum, float top, const struct row *y, int whole, _
         lse[lse_row(y, at, d, a)] = lse_of(sum, top);
 }
 
+/* Four columns of a row become output, and the first ones also its LSE. */
+INLINED void write_merged(const float *out, float sum, float top, int r, int column,
+    __local volatile const struct tile *at,
+    const struct attn_cl_split *d, const struct attn_cl_args *a, __global ushort *o, __global float *lse)
+{
+    const struct row x = row_at(r, at, d, a);
+    if (!x.is)
+        return;
+    const float inverse = sum == 0.0f ? 0.0f : reciprocal(sum);
+    __global uint *to = (__global uint *)(o + a->o_at + at->b * a->o_stride[0] +
+        (at->g * d->group + x.h) * a->o_stride[1] + x.i * a->o_stride[2] + column);
+    to[0] = rounded(out[0] * inverse, out[1] * inverse), to[1] = rounded(out[2] * inverse, out[3] * inverse);
+    if (a->has_lse && column == 0)
+        lse[lse_row(&x, at, d, a)] = lse_of(sum, top);
+}
+
 /* Merges all parts of a slice, in an order that depends only on how many splits there are, to output and LSE. A chunk
  * is four columns of a row.
  * Some lanes, as many as the splits are worth, share the splits of K chunks, of which they read E at once: loads of K *
@@ -752,6 +788,7 @@ INLINED void merge_by(const int K, const int E, const int lanes, const int early
     __local volatile const struct tile *at, const struct attn_cl_split *d, const struct attn_cl_args *a,
         __global ushort *o, __global float *lse)
 {
+    const long step = part_rows(d);
     const int splits = at->splits, chunks = d->rows * d->heads * 32, wide = 32 / lanes, mine = lane % lanes;
     uint next = 0;
     if (task < 0 && lane == 0)
@@ -763,19 +800,19 @@ INLINED void merge_by(const int K, const int E, const int lanes, const int early
         #pragma unroll
         for (int k = 0; k < K; k++) {
             const int n = min(begin + wide * k, chunks - 1), r = n / 32;
-            part[k] = parts + r * 128 + n % 32 * 4, state[k] = parts + d->rows * d->heads * 128 + 2 * r;
+            part[k] = parts + r * 128 + n % 32 * 4, state[k] = parts + state_at(0, 0, r, d);
             top[k] = -INFINITY, sum[k] = out[k][0] = out[k][1] = out[k][2] = out[k][3] = 0.0f;
         }
         if (early && lane == 0)
             next = count_up(taken);
         for (int first = E * mine; first < splits; first += E * lanes) {
-            float y[16][4], of[16][2];
+            float y[8][4], of[8][2];
             #pragma unroll
             for (int e = 0; e < K * E; e++) { /* a split that is not there weighs nothing */
                 const int split = first + e / K;
                 of[e][0] = -INFINITY, of[e][1] = y[e][0] = y[e][1] = y[e][2] = y[e][3] = 0.0f;
-                written2(of[e], state[e % K] + (long)split * d->part, split < splits);
-                written4(y[e], part[e % K] + (long)split * d->part, split < splits);
+                written2(of[e], state[e % K] + 2 * split, split < splits);
+                written4(y[e], part[e % K] + split * step, split < splits);
             }
             #pragma unroll
             for (int k = 0; k < K; k++) { /* the sum so far is rescaled to the new maximum, as in the softmax */
@@ -818,17 +855,76 @@ INLINED void merge_by(const int K, const int E, const int lanes, const int early
         #pragma unroll
         for (int k = 0; k < K; k++) {
             const int n = begin + wide * k, column = n % 32 * 4;
-            const struct row x = row_at(n / 32, at, d, a);
-            if (n >= chunks || !x.is || mine > 0)
-                continue;
-            const float inverse = sum[k] == 0.0f ? 0.0f : reciprocal(sum[k]);
-            __global uint *to = (__global uint *)(o + a->o_at + at->b * a->o_stride[0] +
-                (at->g * d->group + x.h) * a->o_stride[1] + x.i * a->o_stride[2] + column);
-            to[0] = rounded(out[k][0] * inverse, out[k][1] * inverse),
-                to[1] = rounded(out[k][2] * inverse, out[k][3] * inverse);
-            if (a->has_lse && column == 0)
-                lse[lse_row(&x, at, d, a)] = lse_of(sum[k], top[k]);
+            if (n < chunks && mine == 0)
+                write_merged(out[k], sum[k], top[k], n / 32, column, at, d, a, o, lse);
         }
+    }
+}
+
+/* The same for many splits: a task is a row's next four chunks. Eight lanes share the splits of a chunk, and all lanes
+ * of the warp those of the row's maximum and sum; each learns from others by what its splits are to be multiplied. */
+INLINED void merge_many(__global const float *parts, int lane, int task, __global uint *taken,
+    __local volatile const struct tile *at,
+    const struct attn_cl_split *d, const struct attn_cl_args *a, __global ushort *o, __global float *lse)
+{
+    const long step = part_rows(d);
+    const int splits = at->splits, tasks = d->rows * d->heads * 8, mine = lane & 7;
+    uint next = 0;
+    if (task < 0 && lane == 0)
+        next = count_up(taken);
+    for (int t = task < 0 ? 4 + uniform((int)next) : task; t < tasks; t = 4 + uniform((int)next)) {
+        const int r = t / 8, column = t % 8 * 16 + lane / 8 * 4;
+        __global const float *const part = parts + r * 128 + min(column, 124),
+            *const state = parts + state_at(0, 0, r, d);
+        float top = -INFINITY, sum = 0.0f, out[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+        for (int first = 0; first < splits; first += 128) {
+            float y[16][4], of[4][2], most = top;
+            #pragma unroll
+            for (int e = 0; e < 4; e++) { /* a split that is not there weighs nothing */
+                const int split = first + 32 * e + lane;
+                of[e][0] = -INFINITY, of[e][1] = 0.0f;
+                written2(of[e], state + 2 * split, split < splits);
+            }
+            #pragma unroll
+            for (int e = 0; e < 16; e++) {
+                const int split = first + 8 * e + mine;
+                y[e][0] = y[e][1] = y[e][2] = y[e][3] = 0.0f;
+                written4(y[e], part + split * step, split < splits);
+            }
+            #pragma unroll
+            for (int e = 0; e < 4; e++)
+                most = fmax(most, of[e][0]);
+            for (int other = 1; other < 32; other *= 2)
+                most = fmax(most, across(most, other));
+            /* the sum so far is rescaled to the new maximum, as in the softmax */
+            const float fix = exp2_fast((top - finite(most)));
+            top = most, sum *= fix;
+            #pragma unroll
+            for (int c = 0; c < 4; c++)
+                out[c] *= fix;
+            #pragma unroll
+            for (int e = 0; e < 4; e++) {
+                of[e][0] = exp2_fast((of[e][0] - finite(top)));
+                sum = fma(of[e][0], of[e][1], sum);
+            }
+            #pragma unroll
+            for (int e = 0; e < 16; e++) {
+                const float weight = from_lane(of[e / 4][0], e % 4 * 8 + mine);
+                #pragma unroll
+                for (int c = 0; c < 4; c++)
+                    out[c] = fma(weight, y[e][c], out[c]);
+            }
+        }
+        if (lane == 0)
+            next = count_up(taken);
+        for (int other = 1; other < 32; other *= 2) {
+            sum += across(sum, other);
+            #pragma unroll
+            for (int c = 0; c < 4 && other < 8; c++)
+                out[c] += across(out[c], other);
+        }
+        if (mine == 0 && column < 128)
+            write_merged(out, sum, finite(top), r, column, at, d, a, o, lse);
     }
 }
 
@@ -841,7 +937,7 @@ INLINED void merge(__global const float *parts, int lane, int task, __global uin
         merge_by(2, 4, splits <= 4 ? 1 : splits <= 8 ? 2 : splits <= 16 ? 4 : 8, 1, parts, lane, task, taken, at, d, a,
             o, lse);
     else
-        merge_by(1, 16, 8, 0, parts, lane, task, taken, at, d, a, o, lse);
+        merge_many(parts, lane, task, taken, at, d, a, o, lse);
 }
 
 /* Tensors in shared memory, and the barriers that tell that they have come or are no longer needed: those of the
@@ -1116,8 +1212,7 @@ INLINED void note_rows(const struct worker *x, const struct row_states *rows, fl
     __local volatile const struct tile *at, const struct attn_cl_args *a, __global float *lse)
 {
     const int whole = at->splits == 1, row = anew(16 * x->warp + x->lane / 4);
-    __global float *states = x->parts + part_at(slice_at(at, &x->d, a), at->split, &x->d)
-        + x->d.rows * x->d.heads * 128;
+    __global float *states = x->parts + state_at(slice_at(at, &x->d, a), at->split, row, &x->d);
     #pragma unroll
     for (int r = 0; r < 2; r++) {
         const int n = row + 8 * r;
@@ -1127,7 +1222,7 @@ INLINED void note_rows(const struct worker *x, const struct row_states *rows, fl
             inverse[r] = 1.0f;
         if (!y.is || (x->lane & 3) != 0)
             continue;
-        leave_state(sum, top, &y, whole, states + 2 * n, at, &x->d, a, lse);
+        leave_state(sum, top, &y, whole, states + 16 * r * x->d.splits, at, &x->d, a, lse);
     }
 }
 
@@ -1390,6 +1485,7 @@ void attn_bf16_d128_on_sm90_q64k64_s2048(__global const ushort *q, __global cons
 #undef uniform
 #undef in_warp
 #undef count_up
+#undef from_lane
 #undef count_part
 #undef parts_there
 #undef counted
@@ -1448,13 +1544,17 @@ void attn_bf16_d128_on_sm90_q64k64_s2048(__global const ushort *q, __global cons
 #undef row_at
 #undef lse_row
 #undef slice_at
+#undef part_rows
 #undef part_at
+#undef state_at
 #undef COUNTERS
 #undef comes_last
 #undef all_came
 #undef merging
 #undef leave_state
+#undef write_merged
 #undef merge_by
+#undef merge_many
 #undef merge
 #undef Q_SLOT
 #undef Q_AT

@@ -111,6 +111,12 @@ INLINED uint count_up(__global uint *at) /* adds 1, and returns what was there b
 }
 % end
 % if SPLIT
+INLINED float from_lane(float x, int lane)
+{
+    float y;
+    __asm__ volatile("shfl.sync.idx.b32 %0, %1, %2, 31, 0xffffffff;" : "=f"(y) : "f"(x), "r"(lane));
+    return y;
+}
 INLINED uint count_part(__global uint *at) /* as count_up, but whoever counts later, or reads it by parts_there, sees, after a barrier, what was written before one here */
 {
     uint before;

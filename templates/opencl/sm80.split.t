@@ -8,7 +8,7 @@ INLINED void close_rows(float *out, const struct worker *p, struct row_states *r
 {
     __local volatile const struct tile *at = TILE(p);
     const int whole = at->splits == 1;
-    __global float *states = p->parts + part_at(slice_at(at, &p->d, a), at->split, &p->d) + ${SLICED_ROWS} * ${PACKED ? "at->heads" : "p->d.heads"} * ${PART_ROW};
+    __global float *states = p->parts + state_at(slice_at(at, &p->d, a), at->split, p->warp * ${MR} + p->lane / 4, &p->d);
     #pragma unroll
     for (int r = 0; r < ${2*FR}; r++) {
         float sum = rows[r / 2].sum[r % 2];
@@ -30,7 +30,7 @@ INLINED void close_rows(float *out, const struct worker *p, struct row_states *r
         }
         if (!y.is || (p->lane & 3) != 0)
             continue;
-        leave_state(sum, top, &y, whole, states + 2 * n, at, &p->d, a, lse);
+        leave_state(sum, top, &y, whole, states + 16 * r * p->d.splits, at, &p->d, a, lse);
     }
 }
 

@@ -139,7 +139,7 @@ INLINED void leave_unit(float *out, const struct worker *x, uint n, struct row_s
 % end
         }
         if (x->strip == 0 && (x->lane & 3) == 0 && y.is)
-            leave_state(sum, top, &y, whole, part + have * ${HDV} + 2 * i, at, &x->d, a, lse);
+            leave_state(sum, top, &y, whole, x->parts + state_at(slice, at->split, i, &x->d), at, &x->d, a, lse);
     }
     #pragma unroll
     for (int c = 0; c < ${HDV/16}; c += 2) { /* 32 columns of all rows at a time */

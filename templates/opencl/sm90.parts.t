@@ -191,7 +191,7 @@ INLINED void note_rows(const struct worker *x, const struct row_states *rows, fl
     const struct attn_cl_args *a, __global float *lse)
 {
     const int whole = at->splits == 1, row = anew(16 * x->warp + x->lane / 4);
-    __global float *states = x->parts + part_at(slice_at(at, &x->d, a), at->split, &x->d) + ${PACKED ? "at->rows * at->heads" : "x->d.rows * x->d.heads"} * ${HDV};
+    __global float *states = x->parts + state_at(slice_at(at, &x->d, a), at->split, row, &x->d);
     #pragma unroll
     for (int r = 0; r < 2; r++) {
         const int n = row + 8 * r;
@@ -201,7 +201,7 @@ INLINED void note_rows(const struct worker *x, const struct row_states *rows, fl
             inverse[r] = ${NARROW ? (INVARIANT ? "x->unit[r]" : "x->unit") : "1.0f"};
         if (!y.is || (x->lane & 3) != 0)
             continue;
-        leave_state(sum, top, &y, whole, states + 2 * n, at, &x->d, a, lse);
+        leave_state(sum, top, &y, whole, states + 16 * r * x->d.splits, at, &x->d, a, lse);
     }
 }
 

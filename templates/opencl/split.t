@@ -140,15 +140,23 @@ INLINED long lse_row(const struct row *x, __local volatile const struct tile *at
 % end
 }
 
-/* The number of a slice among all, and where its results for a split lie: the rows, not yet divided by their sums; then for
- * each row the maximum that was subtracted, as ${ADDS ? "an exponent of e" : "a power of two"}, and the sum. */
+/* The number of a slice among all, and where its results for a split lie: the rows, not yet divided by their sums. Behind the rows of all
+ * splits there are for each row, split by split, the maximum that was subtracted, as ${ADDS ? "an exponent of e" : "a power of two"}, and the sum. */
 INLINED int slice_at(__local volatile const struct tile *at, const struct attn_cl_split *d, const struct attn_cl_args *a)
 {
     return (at->b * (int)a->kv_heads + at->g) * d->slices + at->slice;
 }
+INLINED int part_rows(const struct attn_cl_split *d) /* the floats of a split's rows */
+{
+    return d->part / ${PART_ROW + 2} * ${PART_ROW};
+}
 INLINED long part_at(int slice, int split, const struct attn_cl_split *d)
 {
-    return (long)(slice * d->splits + split) * d->part;
+    return (long)slice * d->splits * d->part + (long)split * part_rows(d);
+}
+INLINED long state_at(int slice, int split, int r, const struct attn_cl_split *d) /* of row r */
+{
+    return part_at(slice, d->splits, d) + 2 * (r * d->splits + split);
 }
 
 /* The counters of a slice, ATTN_CL_COUNTERS words: how many of its parts have come, in all launches so far; how many had come when this
@@ -189,6 +197,36 @@ INLINED void leave_state(float sum, float top, const struct row *y, int whole, _
 
 %# O may begin anywhere, and have any number of columns, where elements are written one by one.
 % let TO_O = WIDE_O ? "float" : SOME_COLUMNS ? "ushort" : "uint"
+/* Four columns of a row become output, and the first ones also its LSE. */
+INLINED void write_merged(const float *out, float sum, float top, int r, int column, __local volatile const struct tile *at,
+    const struct attn_cl_split *d, const struct attn_cl_args *a, __global ${TYPE_O} *o, __global float *lse${SINK ? ", __global const float *sinks" : ""})
+{
+    const struct row x = row_at(r, at, d, a);
+    if (!x.is)
+        return;
+% if SINK
+    const float inverse = inverse_with_sink(sum, top, sinks[at->g * d->group + x.h]${LOG2E});
+% else
+    const float inverse = sum == 0.0f ? 0.0f : reciprocal(sum);
+% end
+    __global ${TO_O} *to = (__global ${TO_O} *)(o + a->o_at + at->${PACKED ? "qb" : "b"} * a->o_stride[0] +
+        (at->g * d->group + x.h) * a->o_stride[1] + ${PACKED ? "(at->q_from + x.i)" : "x.i"} * a->o_stride[2] + column);
+% if SOME_COLUMNS
+    #pragma unroll
+    for (int c = 0; c < 4; c++)
+        if (column + c < ${HDV})
+            to[c] = ${WIDE_O ? "" : "(ushort)"}${WIDE_O ? "" : ROUNDED_O}(out[c] * inverse${WIDE_O ? "" : ", 0.0f"});
+% elif WIDE_O
+    #pragma unroll
+    for (int c = 0; c < 4; c++)
+        to[c] = out[c] * inverse;
+% else
+    to[0] = ${ROUNDED_O}(out[0] * inverse, out[1] * inverse), to[1] = ${ROUNDED_O}(out[2] * inverse, out[3] * inverse);
+% end
+    if (a->has_lse && column == 0)
+        lse[lse_row(&x, at, d, a)] = lse_of(sum, top);
+}
+
 /* Merges all parts of a slice, in an order that depends only on how many splits there are, to output and LSE. A chunk is four columns of a row.
  * Some lanes, as many as the splits are worth, share the splits of K chunks, of which they read E at once: loads of K * E chunks are
  * under way together, and neighbouring lanes read neighbouring chunks. Warps take tasks, of as many chunks as their lanes have.
@@ -197,6 +235,7 @@ INLINED void leave_state(float sum, float top, const struct row *y, int whole, _
 INLINED void merge_by(const int K, const int E, const int lanes, const int early, __global const float *parts, int lane, int task, __global uint *taken,
     __local volatile const struct tile *at, const struct attn_cl_split *d, const struct attn_cl_args *a, __global ${TYPE_O} *o, __global float *lse${SINK ? ", __global const float *sinks" : ""})
 {
+    const long step = part_rows(d);
     const int splits = at->splits, chunks = ${OF}->rows * ${OF}->heads * ${PART_ROW/4}, wide = 32 / lanes, mine = lane % lanes;
     uint next = 0;
     if (task < 0 && lane == 0)
@@ -208,19 +247,19 @@ INLINED void merge_by(const int K, const int E, const int lanes, const int early
         #pragma unroll
         for (int k = 0; k < K; k++) {
             const int n = min(begin + wide * k, chunks - 1), r = n / ${PART_ROW/4};
-            part[k] = parts + r * ${PART_ROW} + n % ${PART_ROW/4} * 4, state[k] = parts + ${OF}->rows * ${OF}->heads * ${PART_ROW} + 2 * r;
+            part[k] = parts + r * ${PART_ROW} + n % ${PART_ROW/4} * 4, state[k] = parts + state_at(0, 0, r, d);
             top[k] = -INFINITY, sum[k] = out[k][0] = out[k][1] = out[k][2] = out[k][3] = 0.0f;
         }
         if (early && lane == 0)
             next = count_up(taken);
         for (int first = E * mine; first < splits; first += E * lanes) {
-            float y[16][4], of[16][2];
+            float y[8][4], of[8][2];
             #pragma unroll
             for (int e = 0; e < K * E; e++) { /* a split that is not there weighs nothing */
                 const int split = first + e / K;
                 of[e][0] = -INFINITY, of[e][1] = y[e][0] = y[e][1] = y[e][2] = y[e][3] = 0.0f;
-                written2(of[e], state[e % K] + (long)split * d->part, split < splits);
-                written4(y[e], part[e % K] + (long)split * d->part, split < splits);
+                written2(of[e], state[e % K] + 2 * split, split < splits);
+                written4(y[e], part[e % K] + split * step, split < splits);
             }
             #pragma unroll
             for (int k = 0; k < K; k++) { /* the sum so far is rescaled to the new maximum, as in the softmax */
@@ -263,33 +302,77 @@ INLINED void merge_by(const int K, const int E, const int lanes, const int early
         #pragma unroll
         for (int k = 0; k < K; k++) {
             const int n = begin + wide * k, column = n % ${PART_ROW/4} * 4;
-            const struct row x = row_at(n / ${PART_ROW/4}, at, d, a);
-            if (n >= chunks || !x.is || mine > 0)
-                continue;
-% if SINK
-            const float inverse = inverse_with_sink(sum[k], top[k], sinks[at->g * d->group + x.h]${LOG2E});
-% else
-            const float inverse = sum[k] == 0.0f ? 0.0f : reciprocal(sum[k]);
-% end
-            __global ${TO_O} *to = (__global ${TO_O} *)(o + a->o_at + at->${PACKED ? "qb" : "b"} * a->o_stride[0] +
-                (at->g * d->group + x.h) * a->o_stride[1] + ${PACKED ? "(at->q_from + x.i)" : "x.i"} * a->o_stride[2] + column);
-% if SOME_COLUMNS
-            #pragma unroll
-            for (int c = 0; c < 4; c++)
-                if (column + c < ${HDV})
-                    to[c] = ${WIDE_O ? "" : "(ushort)"}${WIDE_O ? "" : ROUNDED_O}(out[k][c] * inverse${WIDE_O ? "" : ", 0.0f"});
-% elif WIDE_O
-            #pragma unroll
-            for (int c = 0; c < 4; c++)
-                to[c] = out[k][c] * inverse;
-% else
-            to[0] = ${ROUNDED_O}(out[k][0] * inverse, out[k][1] * inverse), to[1] = ${ROUNDED_O}(out[k][2] * inverse, out[k][3] * inverse);
-% end
-            if (a->has_lse && column == 0)
-                lse[lse_row(&x, at, d, a)] = lse_of(sum[k], top[k]);
+            if (n < chunks && mine == 0)
+                write_merged(out[k], sum[k], top[k], n / ${PART_ROW/4}, column, at, d, a, o, lse${SINK ? ", sinks" : ""});
         }
     }
 }
+% if not (defined(WIDE) and WIDE)
+
+/* The same for many splits: a task is a row's next four chunks. Eight lanes share the splits of a chunk, and all lanes of the warp those
+ * of the row's maximum and sum; each learns from others by what its splits are to be multiplied. */
+INLINED void merge_many(__global const float *parts, int lane, int task, __global uint *taken, __local volatile const struct tile *at,
+    const struct attn_cl_split *d, const struct attn_cl_args *a, __global ${TYPE_O} *o, __global float *lse${SINK ? ", __global const float *sinks" : ""})
+{
+    const long step = part_rows(d);
+    const int splits = at->splits, tasks = ${OF}->rows * ${OF}->heads * ${ceil_div(PART_ROW, 16)}, mine = lane & 7;
+    uint next = 0;
+    if (task < 0 && lane == 0)
+        next = count_up(taken);
+    for (int t = task < 0 ? ${MERGERS} + uniform((int)next) : task; t < tasks; t = ${MERGERS} + uniform((int)next)) {
+        const int r = t / ${ceil_div(PART_ROW, 16)}, column = t % ${ceil_div(PART_ROW, 16)} * 16 + lane / 8 * 4;
+        __global const float *const part = parts + r * ${PART_ROW} + min(column, ${PART_ROW - 4}), *const state = parts + state_at(0, 0, r, d);
+        float top = -INFINITY, sum = 0.0f, out[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+        for (int first = 0; first < splits; first += 128) {
+            float y[16][4], of[4][2], most = top;
+            #pragma unroll
+            for (int e = 0; e < 4; e++) { /* a split that is not there weighs nothing */
+                const int split = first + 32 * e + lane;
+                of[e][0] = -INFINITY, of[e][1] = 0.0f;
+                written2(of[e], state + 2 * split, split < splits);
+            }
+            #pragma unroll
+            for (int e = 0; e < 16; e++) {
+                const int split = first + 8 * e + mine;
+                y[e][0] = y[e][1] = y[e][2] = y[e][3] = 0.0f;
+                written4(y[e], part + split * step, split < splits);
+            }
+            #pragma unroll
+            for (int e = 0; e < 4; e++)
+                most = fmax(most, of[e][0]);
+            for (int other = 1; other < 32; other *= 2)
+                most = fmax(most, across(most, other));
+            const float fix = exp2_fast((top - finite(most))${TO_TWO}); /* the sum so far is rescaled to the new maximum, as in the softmax */
+            top = most, sum *= fix;
+            #pragma unroll
+            for (int c = 0; c < 4; c++)
+                out[c] *= fix;
+            #pragma unroll
+            for (int e = 0; e < 4; e++) {
+                of[e][0] = exp2_fast((of[e][0] - finite(top))${TO_TWO});
+                sum = fma(of[e][0], of[e][1], sum);
+            }
+            #pragma unroll
+            for (int e = 0; e < 16; e++) {
+                const float weight = from_lane(of[e / 4][0], e % 4 * 8 + mine);
+                #pragma unroll
+                for (int c = 0; c < 4; c++)
+                    out[c] = fma(weight, y[e][c], out[c]);
+            }
+        }
+        if (lane == 0)
+            next = count_up(taken);
+        for (int other = 1; other < 32; other *= 2) {
+            sum += across(sum, other);
+            #pragma unroll
+            for (int c = 0; c < 4 && other < 8; c++)
+                out[c] += across(out[c], other);
+        }
+        if (mine == 0 && column < ${PART_ROW})
+            write_merged(out, sum, finite(top), r, column, at, d, a, o, lse${SINK ? ", sinks" : ""});
+    }
+}
+% end
 
 INLINED void merge(__global const float *parts, int lane, int task, __global uint *taken, __local volatile const struct tile *at,
     const struct attn_cl_split *d, const struct attn_cl_args *a, __global ${TYPE_O} *o, __global float *lse${SINK ? ", __global const float *sinks" : ""})
@@ -302,6 +385,6 @@ INLINED void merge(__global const float *parts, int lane, int task, __global uin
     if (splits <= 32)
         merge_by(2, 4, splits <= 4 ? 1 : splits <= 8 ? 2 : splits <= 16 ? 4 : 8, 1, parts, lane, task, taken, at, d, a, o, lse${SINK ? ", sinks" : ""});
     else
-        merge_by(1, 16, 8, 0, parts, lane, task, taken, at, d, a, o, lse${SINK ? ", sinks" : ""});
+        merge_many(parts, lane, task, taken, at, d, a, o, lse${SINK ? ", sinks" : ""});
 % end
 }

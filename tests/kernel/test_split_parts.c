@@ -299,27 +299,31 @@ static void test_units(void **state)
 }
 
 /* ---- the merge ---- */
-enum { MOST = 71, QUERIES = 5, ROOM = 4 * MOST * (SLICE * HDV + 2 * SLICE) };
+enum { MOST = 150, QUERIES = 5, ROOM = 4 * MOST * (SLICE * HDV + 2 * SLICE) };
+
+/* The maximum and the sum of row r in a split; behind the rows of all splits. */
+static const float *state_of(const float *part, const struct attn_cl_split *split, int s, int r)
+{
+    return part + split->splits * QUERIES * GROUP * HDV + 2 * (r * split->splits + s);
+}
 
 /* Of the rows of one slice, from so many splits, in double. */
 static void check_merged(const float *part, const struct attn_cl_split *split, int splits, const uint16_t *o,
                          const float *lse)
 {
     for (int r = 0; r < QUERIES * GROUP; r++) {
-        const int head = r / QUERIES, i = r % QUERIES, states = QUERIES * GROUP * HDV;
+        const int head = r / QUERIES, i = r % QUERIES;
         double top = -INFINITY, sum = 0;
         for (int s = 0; s < splits; s++)
-            top = fmax(top, (double)part[s * split->part + states + 2 * r]);
+            top = fmax(top, (double)state_of(part, split, s, r)[0]);
         for (int s = 0; s < splits; s++)
-            sum += isinf(top) ? 0
-                              : exp2((double)part[s * split->part + states + 2 * r] - top) *
-                                    (double)part[s * split->part + states + 2 * r + 1];
+            sum += isinf(top) ? 0 : exp2((double)state_of(part, split, s, r)[0] - top) * (double)state_of(part, split, s, r)[1];
         for (int e = 0; e < HDV; e++) {
             double x = 0, size = 0;
             for (int s = 0; s < splits && sum > 0; s++) {
-                double weight = exp2((double)part[s * split->part + states + 2 * r] - top) / sum;
-                x += weight * (double)part[s * split->part + r * HDV + e];
-                size += weight * fabs((double)part[s * split->part + r * HDV + e]);
+                double weight = exp2((double)state_of(part, split, s, r)[0] - top) / sum;
+                x += weight * (double)part[(s * QUERIES * GROUP + r) * HDV + e];
+                size += weight * fabs((double)part[(s * QUERIES * GROUP + r) * HDV + e]);
             }
             const double got = (double)dtype_load(DTYPE_BF16, o, (head * QUERIES + i) * HDV + e);
             if (!(fabs(got - x) <= fabs(x) / 256 + size * 1e-5))
@@ -360,7 +364,7 @@ static void merge_one(const struct suite *on, float *parts, int splits)
     for (int i = 0; i < GROUP * QUERIES * HDV; i++)
         if (o[i] != 0xa5a5)
             fail_msg("written to another KV head's rows");
-    check_merged(parts + (size_t)MOST * (size_t)split.part, &split, splits, o + GROUP * QUERIES * HDV,
+    check_merged(parts + (size_t)split.splits * (size_t)split.part, &split, splits, o + GROUP * QUERIES * HDV,
                  lse + GROUP * QUERIES);
 }
 
@@ -370,21 +374,21 @@ static void test_merge(void **state)
     card_need(&((const struct suite *)*state)->card);
     float *parts = malloc(ROOM * sizeof *parts);
     const struct attn_cl_split split = split_of(QUERIES, GROUP, QUERIES, MOST * SPLIT);
-    const int states = QUERIES * GROUP * HDV;
     uint64_t seed = test_seed();
     assert_non_null(parts);
     for (int i = 0; i < ROOM; i++)
         parts[i] = random_normal(&seed);
     for (int s = 0; s < 2 * MOST; s++)
         for (int r = 0; r < QUERIES * GROUP; r++) {
-            float *part = parts + s * split.part, *state = part + states + 2 * r;
+            float *slice = parts + s / MOST * MOST * split.part, *row = slice + (s % MOST * QUERIES * GROUP + r) * HDV;
+            float *state = (float *)state_of(slice, &split, s % MOST, r);
             const bool none = r == 4 || random_below(&seed, 5) == 0;
             state[0] = none ? -INFINITY : 6 * random_normal(&seed);
             state[1] = none ? 0 : 1 + (float)random_below(&seed, 100);
             for (int e = 0; none && e < HDV; e++)
-                part[r * HDV + e] = 0;
+                row[e] = 0;
         }
-    for (int splits = 2; splits <= MOST; splits += splits < 9 ? 1 : 13)
+    for (int splits = 2; splits <= MOST; splits += splits < 9 ? 1 : 17)
         merge_one(*state, parts, splits);
     free(parts);
 }

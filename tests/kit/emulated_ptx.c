@@ -85,6 +85,10 @@ float across(float x, int lanes)
 {
     return number(word_of_lane(bits(x), emulated_item()->lane ^ lanes));
 }
+float from_lane(float x, int lane)
+{
+    return number(word_of_lane(bits(x), lane & 31));
+}
 int uniform(int x)
 {
     return (int)word_of_lane((uint)x, 0);
