@@ -106,7 +106,7 @@ static void find_features(struct cpu *cpu, uint32_t r[LEAVES][4])
         }
     cpu->tiles_refused = (cpu->usable & BIT(AMXTILE)) && !has_tiles();
     if (cpu->tiles_refused)
-        cpu->usable &= ~(BIT(AMXTILE) | BIT(AMXBF16));
+        cpu->usable &= ~(BIT(AMXTILE) | BIT(AMXBF16) | BIT(AMXINT8));
 }
 
 /* The brand, followed by family, model and stepping, since virtual machines share brands that say nothing. */

@@ -76,27 +76,47 @@
 % let SCALES_END = SCALED ? V_SCALES + R*BK + W : PROBS + W
 % let PASSAGE = round_up(SCALES_END, W)
 % let PASSAGE_END = THROUGH ? PASSAGE + 5*W : SCALES_END
-% let P_TILE = round_up(PASSAGE_END, W)
-% let BUFFER = TILES ? P_TILE + 256 : PASSAGE_END
+%# Where tiles of bytes are multiplied, that is of integers of ${BK} keys, and before it stand sums of products of keys and the scores of rows, and
+%# behind it factors of rows, and what softmax_bytes finds out: maxima, and what outputs and what the tile adds to them are times.
+% let BYTE_TILES = TILES and TKV == "int8" ? 1 : 0
+% let AT_SUMS = round_up(PASSAGE_END, W)
+% let AT_X = AT_SUMS + 8*BK + W
+% let P_TILE = BYTE_TILES ? AT_X + R*BK : round_up(PASSAGE_END, W)
+% let FACTORS_OF = P_TILE + 256
+% let TOPS = FACTORS_OF + W
+% let FIXES = TOPS + W
+% let HERE = FIXES + W
+% let BUFFER = BYTE_TILES ? HERE + W : TILES ? P_TILE + 256 : PASSAGE_END
+%# What stands beside the tile for all rows: see weigh.
+% let HEAVIEST = 2*BK
+% let HIGHEST = HEAVIEST + W
+% let LIGHTEST = HIGHEST + W
+% let INVERSES = LIGHTEST + W
+% let WORTH = INVERSES + W
 % let RESULTS = R*LDO + STATE
 % let TILED = IN_PLACE and not MODIFY and (TILES or PANELS*(R/VR) <= 8)
 %# Whether scores are made of the integers that keys are stored as, and queries in bf16 made integers of 16 bits: where products of these
 %# cost less than widening. For blocks that is where a vector is less than one. A sum has 32 bits. FACTORS and what is behind them: few_tiles.t.
 % let LDW = LDQ/2
-% let INTEGERS = FEW and TILED and not TILES and TQ == "bf16" and has_op("products") and (TKV == "int8" or BLOCKS and W == 8) and HD % (2*W) == 0 and HD <= 512
+% let INTEGERS = FEW and TILED and (BYTE_TILES or not TILES) and TQ == "bf16" and has_op("products") and (TKV == "int8" or BLOCKS and W == 8) and HD % (2*W) == 0 and HD <= 512
 % let ADDS = has_op("dotwords")
 % let INTS = SCORES + 2*BUFFER
 % let FACTORS = INTS + R*LDW
-%# Where tiles are multiplied, the queries stand there as tiles.
-% let Q_TILES = INTS
+%# Where tiles are multiplied, the queries stand there as tiles; of bytes behind the integers, which are then half as large, so that each is
+%# two signed bytes.
+% let Q_TILES = BYTE_TILES ? FACTORS + 2*W : INTS
 % let STEPS = ceil_div(HD, 32)
-% let QUERIES = FEW ? INTEGERS ? FACTORS + 2*W : TILES ? Q_TILES + STEPS*256 : INTS : SCORES
+% let BYTE_STEPS = ceil_div(HD, 64)
+% let QUERIES = FEW ? BYTE_TILES ? Q_TILES + BYTE_STEPS*256 : INTEGERS ? FACTORS + 2*W : TILES ? Q_TILES + STEPS*256 : INTS : SCORES
 % let FEW_PART = round_up(BQ/R*QUERIES*4, 64)
 % let FEW_RESULT = BQ/R*RESULTS*4
 % let FEW_O = FEW_PART + FEW_RESULT
 % let FEW_K = round_up(FEW_O + FEW_RESULT, 64)
-%# Where tiles are multiplied, keys of a tile in bf16 lie there, or 64 columns of its values and behind these four tiles of outputs.
-% let FEW_V = FEW_K + round_up(TILES ? max(BK*HD*2, BK*128 + 4096) : BK*KEY*(NARROW ? 1 : SIZE), 64)
+%# Where tiles are multiplied, keys of a tile in bf16 lie there, or 64 columns of its values and behind these four tiles of outputs; before
+%# values that are bytes what stands beside the tile, and scales that did not lie side by side.
+% let BESIDE = WORTH + W
+% let ALONGSIDE = BESIDE + 2*BK + 2*W
+% let FEW_V = FEW_K + round_up(BYTE_TILES ? max(BK*KEY, ALONGSIDE*4 + BK*64 + 4096) : TILES ? max(BK*HD*2, BK*128 + 4096) : BK*KEY*(NARROW ? 1 : SIZE), 64)
 % let FEW_STAGE = FEW_V + round_up(BK*VALUE*(NARROW ? 1 : SIZE), 64)
 %# Invariant kernels read or pack some keys, and some values, at a time, and have scores of all blocks of queries. Values that are floats
 %# when they are read stay where they are.
@@ -164,10 +184,11 @@
 % assert not PAIRS or NV % 2 == 0 or PANELS == 1, "micro.vecs must be even where keys are split and pairs of them are multiplied"
 % assert SPLIT % BK == 0, "split must be a multiple of tile.k"
 % if TILES
-% assert TQ == "bf16" and TKV == "fp8", "isa amx splits keys of fp8 alone, under queries in bf16"
+% assert TQ == "bf16" and (TKV == "fp8" or TKV == "int8"), "isa amx splits keys of int8 and fp8 alone, under queries in bf16"
 % assert not MODIFY and not PAGED, "isa amx splits keys only where scores are not modified and keys are not in pages"
 % assert IN_PLACE and HD % 64 == 0 and HDV % 64 == 0, "where isa amx splits keys, head_dim must be a multiple of 64 and of unroll"
-% assert R == 4 and BK == 32, "where isa amx splits keys, micro.rows must be 4, and tile.k 32"
+% assert R == 4 and BK == (BYTE_TILES ? 64 : 32), "where isa amx splits keys, micro.rows must be 4, and tile.k 32, or 64 for int8"
+% assert not BYTE_TILES or HD <= 512, "where isa amx splits keys of int8, head_dim must be at most 512"
 % assert not TABLE, "table belongs to isa amx without split"
 % end
 % assert not BLOCKS or NR % VALUES == 0, "micro.vecs times the vector's width must be a multiple of 32 where keys are split and numbers are in blocks of 32"
@@ -186,11 +207,21 @@
 % if TILES
 % micro tiles_on
 % micro tiles_off
+% if BYTE_TILES
+% micro pack_integers
+% micro spread as line_up with R = 1
+% micro weigh
+% micro score_bytes
+% micro softmax_bytes
+% micro mix_tile
+% micro add_bytes
+% else
 % micro open_tile
 % micro score_keys
 % micro softmax_keys
 % micro pair_tile
 % micro add_pairs
+% end
 % elif TILED
 % micro tile_scores
 % if INTEGERS

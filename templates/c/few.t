@@ -62,10 +62,26 @@ static int64_t beside(const struct rows *x, const int64_t *stride, int64_t t)
 }
 % end
 
+% if BYTE_TILES
+/* Those integers as tiles of bytes, the right side of products: ${BYTE_STEPS} of them, each of 16 rows of four columns of the queries by 16
+ * columns, of which the first ${R} have the upper bytes of ${R} rows, and the next the lower ones. Both have signs. */
+static void digits_of(const int32_t *integers, int32_t *to)
+{
+    memset(to, 0, ${BYTE_STEPS*1024});
+    for (int64_t r = 0; r < ${R}; r++)
+        for (int64_t d = 0; d < ${HD}; d++) {
+            int32_t *at = to + d / 4 * 16 + r, n = (int16_t)((uint32_t)integers[r * ${LDW} + d / 2] >> d % 2 * 16);
+            int32_t low = ((n + 128) & 255) - 128, high = (n - low) / 256;
+            at[0] = (int32_t)((uint32_t)at[0] | ((uint32_t)high & 255) << d % 4 * 8);
+            at[${R}] = (int32_t)((uint32_t)at[${R}] | ((uint32_t)low & 255) << d % 4 * 8);
+        }
+}
+
+% end
 % if INTEGERS
 /* The same queries as integers of 16 bits, behind the floats; then what each lane of a vector of their products with keys is times, and
  * behind the place for a tile's largest scale how far off a score may be for each 1 of that. Integers differ from a row's numbers by at
- * most half of 2**-14 of a power of two that is at most its largest, and most numbers of 8 bits not at all; the stored numbers of a key
+ * most half of 2**-${BYTE_TILES ? 13 : 14} of a power of two that is at most its largest, and most numbers of 8 bits not at all; the stored numbers of a key
  * are at most ${NIBBLES ? 8 : 128} times its scale. Where a score may thus be off by more than 2**-10, half of what rounding a probability to
  * bf16 would do to it, whole_tiles does without integers: a sum of exponentials is then off by a 2**-10th of itself at most, and so are
  * outputs, of the largest value. */
@@ -78,10 +94,15 @@ static void integers_of(const ${CQ} *q, float *to)
     for (int64_t l = 0; l < ${W}; l++)
         to[${FACTORS} + l] = scale * row[2 * (l % ${R})];
     to[${FACTORS + W + 1}] = worst * (scale < 0 ? -scale : scale) * ${NIBBLES ? 8 : 128};
+% if BYTE_TILES
+    memcpy(to + ${SCORES + FACTORS_OF}, to + ${FACTORS}, ${4*W});
+    memcpy(to + ${SCORES + BUFFER + FACTORS_OF}, to + ${FACTORS}, ${4*W});
+    digits_of((const int32_t *)(void *)(to + ${INTS}), (int32_t *)(void *)(to + ${Q_TILES}));
+% end
 }
 
 % end
-% if TILES
+% if TILES and not BYTE_TILES
 /* The same queries as tiles, the right side of products: ${HD/32} of them, one behind another, each of 16 rows of 16 pairs, of which the first ${R}
  * are of the ${R} queries. Pairs are of columns as open_tile leaves those of keys. */
 static void tiles_of(const ${CQ} *q, float *to)

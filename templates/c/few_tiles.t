@@ -89,7 +89,62 @@ static const ${CKV} *row_at(const struct attn_args *a, const struct sequence *s,
 }
 % end
 
-% if TILED
+% if BYTE_TILES
+/* Finds what stands beside the tile of keys from j on; and whether products of bytes are exact enough for it. worst: how far off a score may
+ * be for each 1 of the largest scale of a key; 2**-10 is half of what rounding a probability to bf16 would do to it. A probability
+ * times the scale of its value is at most half of 2**-16 of the largest scale off, where the largest probability is 1: a sum
+ * of values is then at most 2**-17 of the largest value off for each key, as often as the key's scale goes into the
+ * largest; 2**-9 in all is as much as bf16 would be. */
+static int weighed(const struct rows *x, int64_t j, float worst, float *beside)
+{
+    const struct attn_features *f = x->a->features;
+    const float *k = f->k_scales + x->s->k_scales_at + x->g * f->k_scales_stride[1] + row_of(x->a, x->s, f->k_scales_stride, j);
+    const float *v = f->v_scales + x->s->v_scales_at + x->g * f->v_scales_stride[1] + row_of(x->a, x->s, f->v_scales_stride, j);
+    float *lined = beside + ${BESIDE};
+    if (f->k_scales_stride[2] != 1)
+        line_up(k, lined, f->k_scales_stride[2], ${BK}), k = lined;
+    if (f->v_scales_stride[2] != 1)
+        line_up(v, lined + ${BK + W}, f->v_scales_stride[2], ${BK}), v = lined + ${BK + W};
+    weigh(k, v, beside);
+    return worst * beside[${HEAVIEST}] <= 9.765625e-4f && beside[${LIGHTEST}] > 0 && beside[${HIGHEST}] > 1e-25f &&
+           beside[${HIGHEST}] * beside[${INVERSES}] <= 256;
+}
+
+/* Tiles one after another of which every row sees every key, as many as can be products of bytes; o is the blocks of their results. A
+ * tile's values are multiplied after the scores of the next tile are computed, so that nothing waits for its softmax. */
+static int64_t whole_tiles(const struct rows *x, const struct space *w, const ${CKV} *k, const ${CKV} *v, int64_t j, int64_t count, float *o)
+{
+    int64_t ldk = x->a->k_stride[2], ldv = x->a->v_stride[2];
+    float *s = w->q + ${SCORES}, *before = s + ${BUFFER}, *end = o + over(x->count, ${R}) * ${RESULTS}, *beside = w->k, worst = 0;
+    int32_t *values = (int32_t *)(void *)(beside + ${ALONGSIDE});
+    for (int64_t t = 0; t < x->count; t += ${R}) {
+        float off = w->q[t / ${R} * ${QUERIES} + ${FACTORS + W + 1}];
+        worst = off > worst || off != off ? off : worst; /* a NaN stays */
+    }
+    for (int64_t n = 0; n <= count; n++) {
+        float *q = w->q, *to = s, *from = before;
+        if (n < count && !weighed(x, j + n * ${BK}, worst, beside))
+            count = n;
+        if (n < count)
+            for (float *to_o = o; to_o < end; to_o += ${RESULTS}, q += ${QUERIES}, to += ${QUERIES}) {
+                int32_t *integers = (int32_t *)(void *)to;
+                score_bytes((const int32_t *)(void *)(q + ${Q_TILES}), k, integers, k + ${BK} * ldk, ldk, 4 * ldk);
+                softmax_bytes(integers, to, to_o + ${R*LDO}, beside, k + ${BK + BK/4} * ldk, ldk);
+            }
+        if (n > 0) {
+            for (int64_t c = 0; c < ${HDV}; c += 64) {
+                float *of = from;
+                mix_tile(v + c, values, ldv);
+                for (float *to_o = o; to_o < end; to_o += ${RESULTS}, of += ${QUERIES})
+                    add_bytes((int32_t *)(void *)of, of, values, to_o + c, v + ${BK + 3*BK/4} * ldv + c, ldv);
+            }
+            v += ${BK} * ldv;
+        }
+        k += ${BK} * ldk, to = s, s = before, before = to;
+    }
+    return count;
+}
+% elif TILED
 /* Tiles one after another of which every row sees every key; o is the blocks of their results. A tile's values are multiplied after the
  * scores of the next tile are computed, so that nothing waits for its softmax. */
 static void whole_tiles(const struct rows *x, const struct space *w, const ${CKV} *k, const ${CKV} *v, ${SCALED ? "int64_t j, " : ""}int64_t count, float *o)
@@ -174,9 +229,16 @@ static void walk(const struct rows *x, const struct space *w, int64_t split, flo
 % if TILED
         int64_t whole = j < x->seen_from ? 0 : (least(end, x->seen_end) - j) / ${BK};
         if (whole > 0) {
+% if BYTE_TILES
+            int64_t done = whole_tiles(x, w, k + j * a->k_stride[2], v + j * a->v_stride[2], j, whole, o);
+            j += done * ${BK};
+            if (done > 0)
+                continue; /* else the tile goes the way of those that are not whole */
+% else
             whole_tiles(x, w, k + j * a->k_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, v + j * a->v_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}${SCALED ? ", j" : ""}, whole, o);
             j += whole * ${BK};
             continue;
+% end
         }
 % end
         int64_t next = j + ${BK} < end ? j + ${BK} : j;

@@ -80,7 +80,7 @@ static void put_entries(struct buf *out, const struct unrolled *u, int n)
 static int write_source(const struct unrolled *u, int n, const char *path)
 {
     struct buf text = {0};
-    buf_puts(&text, "#include <stdint.h>\n");
+    buf_puts(&text, "#include <stdint.h>\n#include <string.h>\n");
     lower_c_head(&text, u[0].isa, false);
     lower_c_bits(&text);
     buf_puts(&text,

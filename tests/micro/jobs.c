@@ -56,7 +56,7 @@ void want(struct job *j, int p, int64_t i, double value, double tolerance)
 {
     if (j->arg[p].alias >= 0)
         p = j->arg[p].alias;
-    j->arg[p].want[i] = (struct want){NEAR, value, tolerance, 0};
+    j->arg[p].want[i] = (struct want){.kind = NEAR, .value = value, .tolerance = tolerance};
 }
 
 void slots(struct job *j, int p, int64_t count)

@@ -13,6 +13,8 @@
 #define MODEL_SIZES(X)                                                                                                 \
     X(W)                                                                                                               \
     X(SCALED) X(K_SCALES) X(V_SCALES) X(BUFFER) X(SHRUNK) X(THROUGH) X(PASSAGE) X(P_TILE) X(STEPS)                    \
+    X(BYTE_TILES) X(BYTE_STEPS) X(AT_SUMS) X(AT_X) X(FACTORS_OF) X(TOPS) X(FIXES) X(HERE) X(HEAVIEST)         \
+    X(HIGHEST) X(LIGHTEST) X(INVERSES) X(WORTH)                                                                        \
     X(PAIRS) X(PER) X(HD) X(HDV) X(MR) X(NV) X(U) X(BK) X(NR) X(SQ) X(LDQ) X(CV) X(LDO) X(PANELS) X(LAST) X(LDP)       \
         X(MAX) X(SUM) X(FIX) X(BASE) X(STATE) X(WINDOW) X(SINK) X(NATURAL) X(SPLIT) X(R) X(KB) X(VR) X(DQ)         \
         X(PARTED) X(PARTED_V) X(PROBS) X(FEW) X(SOME) X(SOME_K) X(WORDS) X(KT)         \
@@ -26,8 +28,13 @@ struct sizes {
 const char *sizes_read(struct sizes *out, const struct emission *e);
 
 struct want {
-    enum { KEPT, NEAR, ANYTHING, PAIR } kind; /* KEPT: the byte pattern from before; PAIR: two bf16 in an f32's place */
-    double value, tolerance, upper;           /* upper: of a pair the second */
+    /* KEPT: the byte pattern from before; PAIR: two bf16 in an f32's place; BITS: those of an integer there; DIGITS: four bytes
+     * there, and behind them their lower ones */
+    enum { KEPT, NEAR, ANYTHING, PAIR, BITS, DIGITS } kind;
+    double value, tolerance, upper; /* upper: of a pair the second */
+    uint32_t bits;
+    int behind; /* so many elements */
+    uint16_t digits[4];
 };
 /* One argument of a call: memory seen as elements of one type, or an integer. */
 struct argument {

@@ -127,7 +127,7 @@ static void pack_integers(struct job *j)
         for (int64_t d = 0; d < z->LDQ; d++)
             top = fmax(top, fabs((double)get(j, 0, i * ld + d)));
         frexp(top, &size);
-        const double unit = ldexp(1, size - 15);
+        const double unit = ldexp(1, size - (z->BYTE_TILES ? 14 : 15));
         for (int64_t d = 0; d < z->LDQ; d++) {
             const double x = (double)get(j, 0, i * ld + d), n = nearbyint(x / unit);
             want_word(j, 1, i * z->LDQ + d, (int)n);

@@ -1,6 +1,7 @@
 /* models_tiles.c - see models.h: the micro-kernels for few queries whose scores and outputs are products of tiles. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/numerics/convert.h"
 #include "jobs.h"
@@ -19,7 +20,7 @@ static double element(const struct job *j, int p, int64_t e)
 
 static void want_pair(struct job *j, int p, int64_t i, double low, double high, double tolerance)
 {
-    j->arg[p].want[i] = (struct want){PAIR, low, tolerance, high};
+    j->arg[p].want[i] = (struct want){.kind = PAIR, .value = low, .tolerance = tolerance, .upper = high};
 }
 
 /* The key's column at place e of a row of pairs, the value's column at pair c of 64, and the keys of a row of pairs of values. */
@@ -165,6 +166,212 @@ static void add_pairs(struct job *j)
         }
 }
 
+/* ---- tiles of bytes ---- */
+
+/* Memory of integers, seen as floats, or of bytes, four to an integer. */
+static int32_t whole_number(const struct job *j, int p, int64_t i)
+{
+    int32_t n;
+    memcpy(&n, j->arg[p].before + 4 * i, 4);
+    return n;
+}
+
+static void set_integer(struct job *j, int p, int64_t i, int32_t n)
+{
+    memcpy(j->arg[p].before + 4 * i, &n, 4);
+}
+
+static void want_integer(struct job *j, int p, int64_t i, int32_t n)
+{
+    j->arg[p].want[i] = (struct want){.kind = BITS, .bits = (uint32_t)n};
+}
+
+static int digit(const struct job *j, int p, int64_t b, bool plain)
+{
+    const int n = (int)((uint32_t)whole_number(j, p, b / 4) >> b % 4 * 8 & 255);
+    return plain || n < 128 ? n : n - 256;
+}
+
+static void integers(struct job *j, int p, int64_t count)
+{
+    memory(j, p, DTYPE_F32, count);
+    for (int64_t i = 0; i < count; i++)
+        set_integer(j, p, i, (int32_t)random_next(&j->random));
+}
+
+/* Which four keys a lane of a tile of bytes is of. */
+static int64_t keys_of_lane(int64_t lane)
+{
+    return lane % 4 * 16 + lane / 4 * 4;
+}
+
+static void weigh(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    memory(j, 0, DTYPE_F32, z->BK);
+    memory(j, 1, DTYPE_F32, z->BK);
+    memory(j, 2, DTYPE_F32, z->WORTH + z->W);
+    double most[3] = {0, 0, -HUGE_VAL}, sum = 0;
+    for (int64_t i = 0; i < z->BK; i++) {
+        const float v = fabsf(get(j, 1, i)) + 0.1f;
+        set(j, 1, i, j->kind == 2 && i % 7 == 3 ? -v : v);
+        most[0] = fmax(most[0], fabs((double)get(j, 0, i)));
+        most[1] = fmax(most[1], (double)get(j, 1, i));
+        most[2] = fmax(most[2], -(double)get(j, 1, i));
+        sum += 1 / (double)get(j, 1, i);
+        want(j, 2, i, (double)get(j, 0, i), 0);
+    }
+    for (int64_t i = 0; i < z->BK; i++) {
+        const double y = (double)get(j, 1, i) * 65535 / most[1];
+        want(j, 2, z->BK + i, y, fabs(y) * 0x1p-21);
+    }
+    for (int64_t l = 0; l < z->W; l++) {
+        want(j, 2, z->HEAVIEST + l, most[0], 0);
+        want(j, 2, z->HIGHEST + l, most[1], 0);
+        want(j, 2, z->LIGHTEST + l, -most[2], 0);
+        want(j, 2, z->INVERSES + l, sum, 0x1p-6 * (double)z->BK);
+        want(j, 2, z->WORTH + l, most[1] / 65535, most[1] / 65535 * 0x1p-21);
+    }
+}
+
+/* Columns of queries of which there is none leave what nobody reads, behind the last sums. */
+static void score_bytes(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    const int64_t ld = z->HD + j->kind % 3 * 5;
+    integers(j, 0, z->BYTE_STEPS * 256);
+    memory(j, 1, j->kv, (z->BK - 1) * ld + z->HD);
+    memory(j, 2, DTYPE_F32, z->AT_X);
+    memory(j, 3, j->kv, 1); /* a hint, of no effect: most of it lies outside */
+    integer(j, 4, ld);
+    integer(j, 5, 4 * ld);
+    for (int64_t k = 0; k < z->BK; k++)
+        for (int64_t c = 0; c < 8; c++) {
+            int32_t sum = 0;
+            for (int64_t d = 0; d < z->HD; d++)
+                sum += digit(j, 0, (d / 4 * 16 + c) * 4 + d % 4, false) * (int32_t)number(j, 1, k * ld, d);
+            want_integer(j, 2, z->AT_SUMS + k % 4 * 128 + k / 4 * 8 + c, sum);
+        }
+    for (int64_t i = z->AT_SUMS + z->BK * 8; i < z->AT_SUMS + z->BK * 8 + 8; i++)
+        want_anything(j, 2, i);
+}
+
+/* The score of a key whose sums are n, of upper and of lower bytes, as far as floats go. */
+static double score_of_sums(const struct job *j, int64_t i, int64_t k)
+{
+    const struct sizes *z = &j->z;
+    const int64_t at = z->AT_SUMS + k % 4 * 128 + k / 4 * 8 + i;
+    const double sum = 256.0 * whole_number(j, 0, at) + whole_number(j, 0, at + 4);
+    return sum * (double)get(j, 0, z->FACTORS_OF + i) * (double)get(j, 3, k);
+}
+
+static void bytes_row(struct job *j, int64_t i)
+{
+    const struct sizes *z = &j->z;
+    const int kind = (int)((i + j->kind) % 3);
+    const float old = kind == 1 ? -HUGE_VALF : 2 * random_normal(&j->random);
+    const float before = kind == 1 ? 0 : 1 + 10 * fabsf(random_normal(&j->random));
+    double score[64], top = -HUGE_VAL, sum = 0;
+    for (int64_t k = 0; k < z->BK; k++) {
+        const int64_t at = z->AT_SUMS + k % 4 * 128 + k / 4 * 8 + i;
+        set_integer(j, 0, at, (int32_t)random_below(&j->random, kind == 2 ? 400001 : 4001) - (kind == 2 ? 200000 : 2000));
+        set_integer(j, 0, at + 4, (int32_t)random_below(&j->random, 400001) - 200000);
+        score[k] = score_of_sums(j, i, k);
+        top = fmax(top, score[k]);
+    }
+    const double base = fmax((double)old, top), fix = exp2((double)old - base), here = exp2(top - base);
+    const double loose = 2e-4 + 0x1p-20 * fabs(top) + power_error(z, 100);
+    for (int64_t k = 0; k < z->BK; k++)
+        sum += exp2(score[k] - top);
+    for (int64_t lane = 0; lane < 16; lane++) { /* both bytes at once: what may be off moves both */
+        struct want w = {.kind = DIGITS, .tolerance = 1 + 65535 * loose, .behind = (int)(16 * z->R)};
+        for (int64_t t = 0; t < 4; t++) {
+            const int64_t k = keys_of_lane(lane) + t;
+            w.digits[t] = (uint16_t)lrint(exp2(score[k] - top) * (double)get(j, 3, z->BK + k));
+        }
+        j->arg[0].want[z->P_TILE + i * 16 + lane] = w;
+        want_anything(j, 0, z->P_TILE + (z->R + i) * 16 + lane);
+    }
+    for (int64_t l = i; l < z->W; l += z->R) {
+        set(j, 2, z->MAX + l, old);
+        set(j, 2, z->SUM + l, before);
+        want(j, 2, z->MAX + l, base, fabs(base) * 0x1p-21);
+        want(j, 2, z->BASE + l, base, fabs(base) * 0x1p-21);
+        want(j, 2, z->SUM + l, (double)before * fix + sum * here, ((double)before * fix + sum * here) * loose);
+        want(j, 0, z->TOPS + l, top, fabs(top) * 0x1p-21);
+        want(j, 0, z->FIXES + l, fix, fix * loose + TINY);
+        want(j, 0, z->HERE + l, here * (double)get(j, 3, z->WORTH), here * (double)get(j, 3, z->WORTH) * loose + TINY);
+    }
+}
+
+static void softmax_bytes(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    memory(j, 0, DTYPE_F32, z->BUFFER);
+    memory(j, 1, DTYPE_F32, 1); /* the same memory, as floats */
+    j->arg[1].alias = 0;
+    memory(j, 2, DTYPE_F32, z->STATE);
+    memory(j, 3, DTYPE_F32, z->WORTH + z->W);
+    memory(j, 4, j->kv, 1); /* a hint */
+    integer(j, 5, z->HD);
+    for (int64_t l = 0; l < z->W; l++)
+        set(j, 0, z->FACTORS_OF + l, 1e-4f * (float)(1 + l % z->R));
+    for (int64_t k = 0; k < z->BK; k++) {
+        set(j, 3, k, 0.05f + 0.01f * (float)random_below(&j->random, 9));
+        set(j, 3, z->BK + k, (float)(1 + random_below(&j->random, 65535)));
+    }
+    for (int64_t i = 0; i < z->R * z->BK; i++)
+        want_anything(j, 0, z->AT_X + i);
+    for (int64_t i = 0; i < z->R; i++)
+        bytes_row(j, i);
+}
+
+static void mix_tile(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    const int64_t ld = 64 + j->kind % 3 * 5;
+    memory(j, 0, j->kv, (z->BK - 1) * ld + 64);
+    memory(j, 1, DTYPE_F32, 1024);
+    integer(j, 2, ld);
+    for (int64_t m = 0; m < 4; m++)
+        for (int64_t lane = 0; lane < 16; lane++)
+            for (int64_t c = 0; c < 16; c++) {
+                uint32_t n = 0;
+                for (int64_t t = 0; t < 4; t++)
+                    n |= (uint32_t)(uint8_t)number(j, 0, (keys_of_lane(lane) + t) * ld, c / 4 * 16 + 4 * m + c % 4) << 8 * t;
+                want_integer(j, 1, m * 256 + lane * 16 + c, (int32_t)n);
+            }
+}
+
+static void add_bytes(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    integers(j, 0, z->BUFFER);
+    memory(j, 1, DTYPE_F32, 1); /* the same memory, as floats */
+    j->arg[1].alias = 0;
+    integers(j, 2, 2048);
+    memory(j, 3, DTYPE_F32, (z->R - 1) * z->LDO + 64);
+    memory(j, 4, j->kv, 1); /* a hint */
+    integer(j, 5, 64);
+    for (int64_t i = 1024; i < 2048; i++)
+        want_anything(j, 2, i);
+    for (int64_t i = 0; i < z->R; i++) {
+        set(j, 0, z->FIXES + i, random_normal(&j->random));
+        set(j, 0, z->HERE + i, 1e-6f * random_normal(&j->random));
+        for (int64_t c = 0; c < 64; c++) {
+            const int64_t m = c % 16 / 4, column = c / 16 * 4 + c % 4, at = i * z->LDO + c;
+            double sum = 0;
+            for (int64_t b = 0; b < z->BK; b++) {
+                const int p = 256 * digit(j, 0, 4 * (z->P_TILE + i * 16) + b, true) +
+                              digit(j, 0, 4 * (z->P_TILE + (z->R + i) * 16) + b, true);
+                sum += (double)p * digit(j, 2, 4 * (m * 256 + b / 4 * 16 + column) + b % 4, false);
+            }
+            const double old = (double)get(j, 0, z->FIXES + i) * (double)get(j, 3, at), term = (double)get(j, 0, z->HERE + i) * sum;
+            want(j, 3, at, old + term, 0x1p-21 * (fabs(old) + fabs(term)) + TINY);
+        }
+    }
+}
+
 /* Nothing that can be seen. */
 static void tiles(struct job *j)
 {
@@ -179,5 +386,10 @@ const struct model tile_models[] = {
     {"softmax_keys", softmax_keys},
     {"pair_tile", pair_tile},
     {"add_pairs", add_pairs},
+    {"weigh", weigh},
+    {"score_bytes", score_bytes},
+    {"softmax_bytes", softmax_bytes},
+    {"mix_tile", mix_tile},
+    {"add_bytes", add_bytes},
     {NULL, NULL},
 };

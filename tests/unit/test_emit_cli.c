@@ -342,7 +342,8 @@ static void test_facts(void **state)
          {"\"requires\": [\"sm_90a\"], ", "\"workspace\": {\"room\": \"128 + 512 * units\", \"done\": \"16 * slices * kv_heads",
           "\"parts\": \"4 * slices * kv_heads * batch * splits * part\"}, "}},
         {"attn_bf16_d64_on_amx_q512k1024_r32x4u4",
-         {"\"amxtile\", \"amxbf16\"], ", "\"prepare\": {\"function\": \"attn_bf16_d64_on_amx_q512k1024_r32x4u4_prepare\"}, "}},
+         {"\"amxtile\", \"amxbf16\", \"amxint8\"], ",
+          "\"prepare\": {\"function\": \"attn_bf16_d64_on_amx_q512k1024_r32x4u4_prepare\"}, "}},
         {"matmul_bf16_of32_on_portable", {"\"args\": \"struct matmul_cl_args\", ", "\"local_size[2] * heads * batch\""}},
     };
     char dir[300], path[600];

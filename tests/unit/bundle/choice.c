@@ -30,7 +30,7 @@ enum {
     AVX2 = B_HAS_avx2 | B_HAS_fma | B_HAS_f16c,
     AVX512 = AVX2 | B_HAS_avx512f | B_HAS_avx512dq | B_HAS_avx512bw | B_HAS_avx512vl,
     BF16 = AVX512 | B_HAS_avx512vnni | B_HAS_avx512bf16,
-    AMX = BF16 | B_HAS_avx512vbmi | B_HAS_amxtile | B_HAS_amxbf16
+    AMX = BF16 | B_HAS_avx512vbmi | B_HAS_amxtile | B_HAS_amxbf16 | B_HAS_amxint8
 };
 
 const char *b_bf16_d128_causal_amx_prepare(void)
