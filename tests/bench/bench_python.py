@@ -118,35 +118,38 @@ def bench_plans():
 def bench_shapes():
     """attngen.sdpa against `attngen bench`, the same kernel with the same threads, in many short turns, since neighbours slow
     a core down by a fifth for longer than one turn; and against attn_execute on the same tensors. Speeds are those of the
-    fastest calls of all turns."""
-    from attngen import _call
+    fastest calls of all turns. A new O lies in memory of an earlier one, or in the C library's, which may be new to the system."""
+    from attngen import _call, _memory
     ratios, turns = [], int(os.environ.get("BENCH_TURNS", "12"))
+    cells = [(n, causal, dtype) for n in (512, 1024, 2048) for causal, dtype in ((False, "f32"), (True, "f32"), (False, "bf16"))]
     for threads in sorted({1, torch.get_num_threads()}):
         torch.set_num_threads(threads)
-        for n in (512, 1024, 2048):
-            for causal in (False, True):
-                q, k, v = (torch.randn(1, 8, n, 64) for _ in range(3))
-                o = torch.empty_like(q)
-                command = [_program.path(), "bench", "--shape", f"1,8,8,{n},{n},64", "--threads", str(threads), "--json",
-                           "--time-limit", "0.3"] + (["--causal=top-left"] if causal else [])
-                attngen.sdpa(q, k, v, is_causal=causal, out=o)
-                bare, at = next(reversed(_call._sdpa_calls.values()))[0], [t.data_ptr() for t in (q, k, v, o)]
-                calls = [lambda: attngen.sdpa(q, k, v, is_causal=causal, out=o), lambda: bare.execute(*at, 0, (), None),
-                         lambda: attngen.sdpa(q, k, v, is_causal=causal)]
-                mine, theirs, torchs = [], [], []
-                for turn in range(turns):
-                    theirs.append(json.loads(subprocess.check_output(command, stderr=subprocess.DEVNULL))["ms"]["min"])
-                    mine.append([fastest(call, 0.2) for call in calls])
-                    if turn % 4 == 0:
-                        torchs.append(fastest(lambda: own(q, k, v, is_causal=causal), 0.1))
-                best = [min(turn[i] for turn in mine) for i in range(3)]
-                ratios.append(min(theirs) / best[0])
-                print(f"1,8,8,{n},{n},64 causal={causal} threads={threads}: attngen.sdpa {best[0]:.3f} ms, bench {min(theirs):.3f} ms, "
-                      f"speed {ratios[-1]:.3f} of bench's (median of turns {median([b / m[0] for m, b in zip(mine, theirs)]):.3f}), "
-                      f"{best[1] / best[0]:.3f} of attn_execute's, with a new O {best[1] / best[2]:.3f}; "
-                      f"{min(torchs) / best[0]:.2f} of PyTorch's", flush=True)
-    print(f"the same, least {min(ratios):.3f}, geometric mean of {len(ratios)}: "
-          f"{math.prod(ratios) ** (1 / len(ratios)):.3f}", flush=True)
+        for n, causal, dtype in cells:
+            q, k, v = (torch.randn(1, 8, n, 64).to(torch.bfloat16 if dtype == "bf16" else torch.float32) for _ in range(3))
+            o = torch.empty_like(q)
+            command = [_program.path(), "bench", "--shape", f"1,8,8,{n},{n},64", "--threads", str(threads), "--json",
+                       "--time-limit", "0.3", "--dtype", dtype] + (["--causal=top-left"] if causal else [])
+            attngen.sdpa(q, k, v, is_causal=causal, out=o)
+            bare, at = next(reversed(_call._sdpa_calls.values()))[0], [t.data_ptr() for t in (q, k, v, o)]
+            make = lambda: attngen.sdpa(q, k, v, is_causal=causal)  # noqa: E731
+            calls = [lambda: attngen.sdpa(q, k, v, is_causal=causal, out=o), lambda: bare.execute(*at, 0, (), None), make]
+            mine, theirs, torchs, library = [], [], [], []
+            for turn in range(turns):
+                theirs.append(json.loads(subprocess.check_output(command, stderr=subprocess.DEVNULL))["ms"]["min"])
+                mine.append([fastest(call, 0.2) for call in calls])
+                _memory.keep(0)
+                library.append(fastest(make, 0.2))
+                _memory.keep(1 << 27)
+                if turn % 4 == 0:
+                    torchs.append(fastest(lambda: own(q, k, v, is_causal=causal), 0.1))
+            best = [min(turn[i] for turn in mine) for i in range(3)]
+            ratios.append((min(theirs) / best[0], min(theirs) / best[2]))
+            print(f"1,8,8,{n},{n},64 {dtype} causal={causal} threads={threads}: attngen.sdpa {best[0]:.3f} ms, bench {min(theirs):.3f} "
+                  f"ms, speed {ratios[-1][0]:.3f} of bench's (median of turns {median([b / m[0] for m, b in zip(mine, theirs)]):.3f}), "
+                  f"{best[1] / best[0]:.3f} of attn_execute's; with a new O {ratios[-1][1]:.3f} of bench's, in memory of the C library "
+                  f"{min(theirs) / min(library):.3f}; {min(torchs) / best[0]:.2f} of PyTorch's", flush=True)
+    for name, found in zip(("out=", "a new O"), zip(*ratios)):
+        print(f"{name}: least {min(found):.3f}, geometric mean of {len(found)} {math.prod(found) ** (1 / len(found)):.3f}", flush=True)
 
 
 def bench_results():
@@ -333,13 +336,15 @@ class Decode:
         return (time.perf_counter() - start) / steps
 
 
-def generated(model, x):
-    """Seconds of a token by generate(), whose dense cache grows."""
+def generated(model, x, cache):
+    """Seconds of a token by generate(), whose dense cache grows: that of transformers, or for attngen one that grows in place."""
+    import transformers
     spent = []
     for new in (2, 50):
+        given = {"past_key_values": transformers.DynamicCache(config=model.config)} if cache == "transformers" else {}
         torch.cuda.synchronize()
         start = time.perf_counter()
-        model.generate(x, max_new_tokens=new, min_new_tokens=new, do_sample=False)
+        model.generate(x, max_new_tokens=new, min_new_tokens=new, do_sample=False, **given)
         torch.cuda.synchronize()
         spent.append(time.perf_counter() - start)
     return (spent[1] - spent[0]) / 48
@@ -401,8 +406,8 @@ def bench_decoder(way):
     """A small decoder of random weights writes on the card: tokens a second with attngen against sdpa, in a "static" cache or in
     a "dense" one that grows."""
     models = small_decoders("sdpa", "attngen")
-    for batch, length in ((1, 2048), (16, 4096), (1, 32768)):
-        x, took, same = torch.randint(3, 1000, (batch, length), device="cuda"), [[], []], ""
+    for batch, length in ((1, 2048), (16, 4096), (1, 32768)) + (((16, 16384),) if way == "dense" else ()):
+        x, took, same = torch.randint(3, 1000, (batch, length), device="cuda"), [[], [], []], ""
         with torch.inference_mode():
             if way == "static":
                 runs = [Decode(model, x, 160) for model in models]
@@ -414,9 +419,10 @@ def bench_decoder(way):
                 del runs
             else:
                 for _ in range(4):
-                    for t, model in zip(took, models):
-                        t.append(generated(model, x))
-        best = [min(t[1:]) for t in took]
+                    for t, model, cache in zip(took, (*models, models[1]), ("", "", "transformers")):
+                        t.append(generated(model, x, cache))
+                same = f", with transformers' own cache {min(took[0][1:]) / min(took[2][1:]):.3f} times"
+        best = [min(t[1:]) for t in took if t]
         what = "in a static cache, each step a captured graph" if way == "static" else "in a dense cache that grows"
         print(f"decoder, {batch} x {length} tokens {what}: sdpa {batch / best[0]:.0f} tokens a second, attngen "
               f"{batch / best[1]:.0f}, {best[0] / best[1]:.3f} times as many{same}", flush=True)

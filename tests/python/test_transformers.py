@@ -102,6 +102,11 @@ class Models(unittest.TestCase):
                    disable_compile=True)
 
     def test_growing_layer(self):
+        """K and V of one size share memory, and others do not."""
+        for sides in ((8, 8), (8, 6)):
+            self.grow_layer(sides)
+
+    def grow_layer(self, sides):
         """A layer that grows in place gives what transformers' own gives, whatever happens between two tokens, and what it gave
         before stays as it was."""
         from attngen._growing import GrowingLayer
@@ -109,7 +114,7 @@ class Models(unittest.TestCase):
         own, ours, held = DynamicLayer(), GrowingLayer(), []
 
         def grow(rows, batch=2, dtype=torch.float32):
-            key, value = (torch.randn(batch, 3, rows, d, device=DEVICE).to(dtype) for d in (8, 6))
+            key, value = (torch.randn(batch, 3, rows, d, device=DEVICE).to(dtype) for d in sides)
             for a, b in zip(own.update(key, value), ours.update(key, value)):
                 self.assertTrue(a.dtype is b.dtype and torch.equal(a, b))
                 held.append((b, b.clone()))
@@ -130,7 +135,7 @@ class Models(unittest.TestCase):
         both_layers(lambda layer: layer.reorder_cache(torch.tensor([1, 0], device=DEVICE)))
         grow(1)
         for other in (copy.copy(ours), copy.deepcopy(ours), pickle.loads(pickle.dumps(ours))):
-            other.update(torch.zeros(2, 3, 1, 8, device=DEVICE), torch.zeros(2, 3, 1, 6, device=DEVICE))
+            other.update(*(torch.zeros(2, 3, 1, d, device=DEVICE) for d in sides))
         grow(1)
         with torch.inference_mode():
             grow(1)
@@ -144,7 +149,7 @@ class Models(unittest.TestCase):
         for tensor, was in held:
             self.assertTrue(torch.equal(tensor, was))
         with self.assertRaises(RuntimeError):  # one row for a batch of two
-            ours.update(torch.zeros(1, 3, 1, 8, device=DEVICE), torch.zeros(1, 3, 1, 6, device=DEVICE))
+            ours.update(*(torch.zeros(1, 3, 1, d, device=DEVICE) for d in sides))
         key, layer = torch.randn(1, 1, 2, 4, requires_grad=True, device=DEVICE), GrowingLayer()
         layer.update(key, key)
         layer.update(key, key)[0].sum().backward()

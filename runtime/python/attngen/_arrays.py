@@ -41,7 +41,7 @@ class Plain:
     def wrote(self, out: Any) -> None:
         pass
 
-    def large(self, call: Any, like: Any) -> Any:
+    def large(self: Any, call: Any, like: Any) -> Any:
         """A new array for the large result of a prepared call: in memory that earlier results had, else of the library."""
         block = _memory.block(call.large)
         if block is not None:

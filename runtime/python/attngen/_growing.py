@@ -25,18 +25,23 @@ class _Room:
     views of those in use. Only what is behind them is ever written to, so that tensors which a layer returned keep what they
     hold, as DynamicLayer's do."""
 
-    __slots__ = ("k", "v", "keys", "values", "rows", "most", "kind", "last", "inference")
+    __slots__ = ("parts", "pair", "keys", "values", "rows", "most", "kind", "last", "dtype", "inference")
 
     def __init__(self, keys: Any, values: Any, key: Any, value: Any) -> None:
-        """Copies the rows that there are, and leaves room for the new ones and more."""
+        """Copies the rows that there are, and leaves room for the new ones and more. K and V of the same sides are one tensor,
+        one behind the other, so that an operator writes both."""
         self.rows = keys.shape[2]
         most = self.rows + key.shape[2]
         most = self.most = most + max(LEAST_ROOM, most // 8)
-        self.k, self.v = (new.new_empty((new.shape[0], new.shape[1], most, new.shape[3])) for new in (key, value))
-        self.k.narrow(2, 0, self.rows).copy_(keys)
-        self.v.narrow(2, 0, self.rows).copy_(values)
         self.keys, self.values, self.kind = keys, values, _kind(key, value)
-        self.last, self.inference = (key.shape, value.shape), self.k.is_inference()
+        self.last, self.dtype = (key.shape, value.shape), key.dtype
+        one = key.shape == value.shape and key.dtype is value.dtype and keys.shape == values.shape
+        sets = [(keys, values)] if one else [(keys,), (values,)]
+        self.parts = [old[0].new_empty((len(old) * old[0].shape[0], old[0].shape[1], most, old[0].shape[3])) for old in sets]
+        for part, old in zip(self.parts, sets):
+            torch.cat(old, out=part.narrow(2, 0, self.rows))
+        self.pair = self.parts[0].unflatten(0, (2, key.shape[0])) if one else None  # the same memory
+        self.inference = self.parts[0].is_inference()
 
     def takes(self, keys: Any, values: Any, key: Any, value: Any) -> bool:
         """Whether new rows can be written behind `keys` and `values`, which nobody else has changed."""
@@ -48,15 +53,19 @@ class _Room:
             if key.dim() != 4 or value.dim() != 4 or key.shape[2] != value.shape[2] or self.kind != _kind(key, value):
                 return False
             self.last = sides
-        return self.rows + sides[0][2] <= self.most and key.dtype is self.k.dtype and value.dtype is self.v.dtype
+        return self.rows + sides[0][2] <= self.most and key.dtype is self.dtype and value.dtype is self.dtype
 
     def append(self, key: Any, value: Any) -> Tuple[Any, Any]:
-        k, v, had, new = self.k, self.v, self.rows, key.shape[2]
-        k.narrow(2, had, new).copy_(key)
-        v.narrow(2, had, new).copy_(value)
+        had, new, pair = self.rows, key.shape[2], self.pair
         rows = self.rows = had + new
-        found = self.keys, self.values = k.narrow(2, 0, rows), v.narrow(2, 0, rows)
-        return found
+        if pair is not None:
+            torch.cat((key, value), out=self.parts[0].narrow(2, had, new))
+            found = self.keys, self.values = pair.narrow(3, 0, rows).unbind()
+            return found
+        for part, added in zip(self.parts, (key, value)):
+            part.narrow(2, had, new).copy_(added)
+        self.keys, self.values = (part.narrow(2, 0, rows) for part in self.parts)
+        return self.keys, self.values
 
 
 class GrowingLayer(DynamicLayer):

@@ -240,7 +240,7 @@ def call_cache() -> Dict[Any, "Call"]:
     return cache
 
 
-def remember(cache: Dict[Any, "Call"], signature: Any, call: "Call") -> None:
+def remember(cache: Dict[Any, Any], signature: Any, call: Any) -> None:
     if len(cache) >= MOST_CALLS:
         cache.clear()
     cache[signature] = call
