@@ -59,8 +59,8 @@ int gpu_make_maps(const struct gpu_source *s, const struct attn_cl_args *args, c
     const int element_kv = s->widened ? 2 : s->element_kv;
     const long at[4] = {a->q_at, a->k_at, a->v_at, a->o_at};
     struct attn_cl_tensor tensor[4];
-    *box = attn_cl_tensors(a, f, split, gpu_takes(s, ARRAY_BLOCK_TABLE) && !s->widened, s->bf16, s->head_dim, s->head_dim_v,
-                           s->tile_k, tensor);
+    *box = attn_cl_tensors(a, f, split, gpu_takes(s, ARRAY_BLOCK_TABLE), s->widened, s->bf16, s->head_dim,
+                           s->head_dim_v, s->tile_k, tensor);
     for (int i = 0; i < 4; i++) {
         uint64_t words[16];
         const bool rows = i == 0 || i == 3; /* of Q or O */

@@ -24,6 +24,7 @@ static inline int ${NAME}_plan_${W}(const struct ${NAME}_${W}_kernel *k, const s
     const struct attn_cl_features *f, struct ${NAME}_${W}_plan *out)
 {
     const int64_t most = 1 << 30, at[4] = {a->q_at, a->k_at, a->v_at, a->o_at};
+    int64_t kv[2];
     attn_cl_uint64 *const to[4] = {out->maps.q, out->maps.k, out->maps.v, out->maps.o};
     struct attn_cl_tensor x[4];
     struct attn_cl_args seen = *a; /* K and V as maps describe them */
@@ -47,8 +48,9 @@ static inline int ${NAME}_plan_${W}(const struct ${NAME}_${W}_kernel *k, const s
     if (k->widened) {
         if (a->k_at % 16 != 0 || a->v_at % 16 != 0)
             return -1;
+        attn_cl_sides_of_kv(a, f, k->takes >> 6 & 1, kv);
         for (s = 0; s < 3; s++) {
-            const int64_t count = s == 0 ? ((k->takes >> 6 & 1) ? most : a->batch) : s == 1 ? a->kv_heads : a->kv_len;
+            const int64_t count = s == 1 ? a->kv_heads : kv[s / 2];
             if (count > 1 && (a->k_stride[s] % 16 != 0 || a->v_stride[s] % 16 != 0))
                 return -1;
         }
@@ -56,7 +58,7 @@ static inline int ${NAME}_plan_${W}(const struct ${NAME}_${W}_kernel *k, const s
         if (out->wide < 0)
             return -1;
     }
-    box = attn_cl_tensors(&seen, f, k->split ? &out->split : NULL, (k->takes >> 6 & 1) && !k->widened, k->bf16, k->head_dim,
+    box = attn_cl_tensors(&seen, f, k->split ? &out->split : NULL, k->takes >> 6 & 1, k->widened, k->bf16, k->head_dim,
         k->head_dim_v, k->keys, x);
     for (i = 0; i < 4; i++) {
         const int pairs = k->narrow && !k->widened && (i == 1 || i == 2), step = pairs ? 16 : 8; /* elements of 16 bytes */

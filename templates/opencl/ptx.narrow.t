@@ -3,7 +3,7 @@
 %# and those of f16 from 15: before compute capability 8.9, whose instruction that is, its bits are only put in their places.
 % let NARROW_BY = DTYPE_KV == "fp8" and ISA == "sm80" ? 256 : 1
 %# Where copy is any, ptx.sm80.t has it among other widths.
-% if SCALED and COPY != "any"
+% if SCALED and COPY != "any" and not WIDENED
 /* A copy of 4 bytes to shared memory that goes on by itself; zeros beyond the first so many bytes */
 INLINED void copy4_async(uint to, __global const void *from, int bytes)
 {
@@ -63,6 +63,31 @@ INLINED void widened_apart(uint *y, uint four) /* the first and the third of the
     uint x;
     __asm__("prmt.b32 %0, %1, %1, 0x3120;" : "=r"(x) : "r"(four));
     widened(y, x);
+}
+% end
+% end
+% if WIDENED
+INLINED void wide_floats(float *y, uint two) /* of two numbers of f16 */
+{
+    __asm__("{.reg .b16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b;}" : "=f"(y[0]), "=f"(y[1]) : "r"(two));
+}
+/* Four narrow numbers as four of bf16, exactly. */
+% if DTYPE_KV != "fp8"
+/* The last seven bits of a number and 128, less 128 or, if the number is negative, 256. */
+INLINED void widened_keys(uint *y, uint four)
+{
+    __asm__("{.reg .b32 a, b, c, d; prmt.b32 a, %2, 0x43434343, 0x4140; prmt.b32 b, %2, 0x43434343, 0x4342; and.b32 c, a, 0xff80ff80; and.b32 d, b, 0xff80ff80;"
+        "and.b32 a, a, 0xff7fff7f; and.b32 b, b, 0xff7fff7f; sub.rn.bf16x2 %0, a, c; sub.rn.bf16x2 %1, b, d;}" : "=&r"(y[0]), "=r"(y[1]) : "r"(four));
+}
+% else
+INLINED void widened_keys(uint *y, uint four)
+{
+    uint two[2];
+    float x[4];
+    widened(two, four);
+    wide_floats(x, two[0]), wide_floats(x + 2, two[1]);
+    __asm__("prmt.b32 %0, %1, %2, 0x7632;" : "=r"(y[0]) : "r"(as_uint(x[0])), "r"(as_uint(x[1])));
+    __asm__("prmt.b32 %0, %1, %2, 0x7632;" : "=r"(y[1]) : "r"(as_uint(x[2])), "r"(as_uint(x[3])));
 }
 % end
 % end

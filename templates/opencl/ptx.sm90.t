@@ -74,6 +74,7 @@ INLINED uint times(uint x, uint y) /* two products of f16 */
 % include "opencl/ptx.narrow.t"
 % end
 % if WIDENED
+% include "opencl/ptx.narrow.t"
 /* A copy of so many bytes in a row by the copy engine. */
 INLINED void bytes_load(uint to, __global const void *from, uint bytes, uint bar)
 {

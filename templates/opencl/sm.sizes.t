@@ -12,7 +12,7 @@
 % assert not WIDENED or ISA == "sm90", "widened belongs to isa sm90"
 % assert not WIDENED or SCALED, "widened is for K and V of int8 and fp8; dtype.kv must be one of them"
 % assert not WIDENED or DTYPE == "bf16", "beside queries in f16 widened values would need more digits than f16 has; dtype must be bf16 where widened is set"
-% assert not WIDENED or LOOP == "persistent" and not SPLIT and not PACKED, "widened goes with loop persistent, and with neither split nor packed"
+% assert not WIDENED or LOOP == "persistent" and not SPLIT, "widened goes with loop persistent, and not with split"
 %# Of f16 beside bf16, which isa sm80 takes, scores are products of tf32, which holds both exactly; P has the type of V.
 % let MIXED = ISA == "sm80" and DTYPE_KV != DTYPE and (DTYPE_KV == "f16" or DTYPE_KV == "bf16")
 % assert NARROW or WIDENED or MIXED or DTYPE_KV == DTYPE, "the tensor cores multiply K and V of Q's type, and widen narrow ones; dtype.kv must be one of these, or left out"

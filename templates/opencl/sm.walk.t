@@ -52,9 +52,16 @@ INLINED int splits_of(int keys, const struct starts *starts)
 }
 
 % end
-/* The number of a sequence's tiles of queries, of all heads${SPLIT ? ", and for each split of its keys" : ""}. */
-INLINED int tiles_of(const struct sequence *s, const struct attn_cl_args *a${SPLIT ? ", const struct starts *starts" : ""})
+%# Where keys are widened once, those who widen them go by tiles of keys.
+% let AND_OF_KEYS = WIDENED ? ", const int of_keys" : ""
+% let OF_KEYS = WIDENED ? ", of_keys" : ""
+/* The number of a sequence's tiles of queries, of all heads${SPLIT ? ", and for each split of its keys" : ""}${WIDENED ? "; or of its keys, of all KV heads" : ""}. */
+INLINED int tiles_of(const struct sequence *s, const struct attn_cl_args *a${SPLIT ? ", const struct starts *starts" : ""}${AND_OF_KEYS})
 {
+% if WIDENED
+    if (of_keys)
+        return s->queries > 0 ? max((s->keys + ${BK - 1}) / ${BK}, 1) * (int)a->kv_heads : 0;
+% end
 % if SPLIT
     const struct division d = division_of(s->queries, a);
     return (d.slices + ${WG - 1}) / ${WG} * splits_of(s->keys, starts) * (int)a->kv_heads;
@@ -74,13 +81,13 @@ struct walk {
 enum { NONE = -2 }; /* the bit of a sequence without keys is -1 */
 
 INLINED void look(struct walk *w, int lane, const struct attn_cl_args *a, __global const long *kv_lens,
-    const struct attn_cl_features *features, const struct starts *starts)
+    const struct attn_cl_features *features, const struct starts *starts${AND_OF_KEYS})
 {
     const int b = w->first + lane;
     int tiles = 0;
     if (b < (int)a->batch) {
         const struct sequence s = sequence_at(b, a, kv_lens, features, starts);
-        const int bit = highest_bit(s.keys), all = tiles_of(&s, a${SPLIT ? ", starts" : ""});
+        const int bit = highest_bit(s.keys), all = tiles_of(&s, a${SPLIT ? ", starts" : ""}${OF_KEYS});
         if (bit == w->bit)
             tiles = all;
         else if (bit < w->bit && all > 0)
@@ -90,17 +97,17 @@ INLINED void look(struct walk *w, int lane, const struct attn_cl_args *a, __glob
 }
 
 INLINED struct walk begin_walk(int lane, const struct attn_cl_args *a, __global const long *kv_lens,
-    const struct attn_cl_features *features, const struct starts *starts)
+    const struct attn_cl_features *features, const struct starts *starts${AND_OF_KEYS})
 {
     struct walk w = {.bit = 31, .less = NONE}; /* lengths are below 2^30, so no sequence has this bit */
-    look(&w, lane, a, kv_lens, features, starts);
+    look(&w, lane, a, kv_lens, features, starts${OF_KEYS});
     return w;
 }
 
 /* The sequence of tile t, which must not be smaller than in the call before, and the number of the tile within that
  * sequence; -1: there are fewer tiles. */
 INLINED int walk_to(int t, int *b, struct walk *w, int lane, const struct attn_cl_args *a, __global const long *kv_lens,
-    const struct attn_cl_features *features, const struct starts *starts)
+    const struct attn_cl_features *features, const struct starts *starts${AND_OF_KEYS})
 {
     for (;;) {
         const int some = of_lane(w->upto, 31);
@@ -116,7 +123,7 @@ INLINED int walk_to(int t, int *b, struct walk *w, int lane, const struct attn_c
                 return -1;
             }
         }
-        look(w, lane, a, kv_lens, features, starts);
+        look(w, lane, a, kv_lens, features, starts${OF_KEYS});
     }
     const int which = lanes_with(t - w->before >= w->upto), past = of_lane(w->upto, max(which - 1, 0));
     *b = w->first + which;

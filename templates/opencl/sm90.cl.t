@@ -61,7 +61,7 @@
 % let NEXT_K = INSIDE ? "x->nk += x->step" : "x->nk++"
 % let NEXT_V = INSIDE ? "x->nv += x->step" : "x->nv++"
 % let AND_SINKS = SINK ? ", sinks" : ""
-% let IN_SCORES = UNITS ? "s, unit, " : SCALED or HALVES ? "s, " : ""
+% let IN_SCORES = UNITS ? "s, unit, " : NARROW or HALVES ? "s, " : ""
 % let AND_REST = RESTS ? ", rest" : ""
 % let AND_ITS_REST = RESTS ? ", const uint *rest" : ""
 
@@ -158,14 +158,14 @@ INLINED void end_scores(${HALVES ? "float *s, " : ""}struct worker *x, int last)
     add_halves(s);
 % end
 % else
-INLINED void end_scores(${UNITS ? "float *s, const float *unit, " : SCALED or HALVES ? "float *s, " : ""}struct worker *x, int last)
+INLINED void end_scores(${UNITS ? "float *s, const float *unit, " : NARROW or HALVES ? "float *s, " : ""}struct worker *x, int last)
 {
     const uint shared = x->shared;
     ${SERIAL ? "products_wait" : "products_wait_but_last"}();
 % if HALVES
     add_halves(s);
 % end
-% if SCALED
+% if NARROW
     scale_scores(s, x${UNITS ? ", unit" : ""});
 % end
 % end
@@ -320,6 +320,9 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 % end
         await_staging(x);
         end_scores(${IN_SCORES}x, j == ${FIRST});
+% if WIDENED
+        scale_scores(s, x);
+% end
 % if SOFTCAP
         cap(s, x->ratio${SPLIT ? ", rows_from_here(x)" : ""});
 % end
@@ -361,6 +364,9 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         while (--j >= ${FIRST}) {
             begin_step(s, out, p${AND_REST}, x${LATER ? ", due, factor, x->nq - 1" : ""});
             end_scores(${IN_SCORES}x, j == ${FIRST});
+% if WIDENED
+            scale_scores(s, x);
+% end
 % if SOFTCAP
             cap(s, x->ratio${SPLIT ? ", rows_from_here(x)" : ""});
 % end
@@ -468,11 +474,11 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
     const long q_rows = f.has_q_starts ? q_starts[f.q_end_at] : a.q_len;
     if (item == 0)
         place_rows(room, maps.q, (ulong)(q + a.q_at), q_rows);
-% if PAGED
+% if PAGED or WIDENED
     else if (item == 32)
-        place_map(room + 16, maps.k, (ulong)(k + a.k_at));
+        place_map(room + 16, maps.k, (ulong)${WIDENED ? "wide_keys(&a, wide)" : "(k + a.k_at)"});
     else if (item == 64)
-        place_map(room + 32, maps.v, (ulong)(v + a.v_at));
+        place_map(room + 32, maps.v, (ulong)${WIDENED ? "wide_values(&a, wide)" : "(v + a.v_at)"});
 % else
     const long kv_rows = f.has_kv_starts ? kv_starts[f.kv_starts_at + a.batch] : a.kv_len;
     if (item == 32)
@@ -505,6 +511,18 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
     await_launches(); /* nothing in memory was touched before */
 % end
     barrier(CLK_LOCAL_MEM_FENCE);
+% if WIDENED
+    const struct stored stored = {.k = k, .v = v, .k_scales = k_scales, .v_scales = v_scales, ${IN_PAGES ? ".pages = pages, " : ""}.memory = wide, .a = &a, .y = &f};
+    const int even = is_even(f.k_scales_stride) && is_even(f.v_scales_stride);
+    const struct source source = {.memory = memory, .a = &a, .features = &f, .wide = widened, .even = even};
+    struct widener widener = {.f = &source, .x = &stored, .kv_lens = kv_lens, .taken = taken + 2, ${PACKED ? ".starts = &starts" : CAUSAL and ORDER == "heavy" ? ".near = maps.together" : ".near = 1"}};
+    const int turned = item < 32 ? item + ${ITEMS - 32} : item - 32; /* those who will widen come first */
+% if PACKED
+    if (turned < 32)
+        widener.walk = begin_walk(turned, &a, kv_lens, &f, &starts, 1);
+% end
+    widen_next(&widener, 0, ${ITEMS}, turned); /* the first tiles are wanted at once, and nobody has anything else to do */
+% end
     if (item < ${128*FEEDERS}) { /* the producer's warpgroup${FEEDERS > 1 ? ", and one that widens" : ""} */
         struct source from = {.q = ${MAP_Q}, .k = ${MAP_K}, .v = ${MAP_V}, .shared = shared,
             .memory = memory, .lane = item & 31, .kv_len = (int)a.kv_len${SPLIT ? ", .d = split," : "};"}
@@ -518,8 +536,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
         from.a = &a, from.features = &f;
 % end
 % if WIDENED
-        from.wide = widened, from.head = -1;
-        from.even = is_even(f.k_scales_stride) && is_even(f.v_scales_stride);
+        from.wide = widened, from.head = -1, from.even = even;
 % end
 % if NARROW
         from.k_scales = k_scales, from.v_scales = v_scales;
@@ -550,10 +567,8 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
         else
             widen_all(shared, memory, from.even, item - 32);
 % elif WIDENED
-        else {
-            const struct stored stored = {.k = k, .v = v, .k_scales = k_scales, .v_scales = v_scales, ${IN_PAGES ? ".pages = pages, " : ""}.memory = wide, .a = &a, .y = &f};
-            widen_all(&from, &stored, kv_lens, ${CAUSAL and ORDER == "heavy" ? "maps.together" : "1"}, taken + 2, item - 32);
-        }
+        else
+            widen_all(&widener, item - 32);
 % end
         return;
     }
@@ -599,11 +614,20 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
     x.part = 0;
 % end
 % if SCALED and not FEW
+% if not WIDENED
     x.even_k = is_even(f.k_scales_stride), x.even_v = is_even(f.v_scales_stride);
-% if WIDENED
-    x.even_k = x.even_v = x.even_k && x.even_v; /* a tile brings all of its scales, or none */
 % end
+% if WIDENED
+    if (even) { /* apart, since no tile has room for what it does not need */
+        x.even_k = x.even_v = 1;
+        consume(&x, &a, lse${SINK ? ", sinks + f.sinks_at" : ""}, &f, k_scales, v_scales);
+    } else {
+        x.even_k = x.even_v = 0;
+        consume(&x, &a, lse${SINK ? ", sinks + f.sinks_at" : ""}, &f, k_scales, v_scales);
+    }
+% else
     consume(&x, &a, lse${SINK ? ", sinks + f.sinks_at" : ""}, &f, k_scales, v_scales);
+% end
 % else
     consume(&x, &a, lse${SINK ? ", sinks + f.sinks_at" : ""}${MODIFIES ? ", &f" : ""});
 % end

@@ -134,9 +134,11 @@ INLINED void load_end(const struct source *f, int w)
 /* The first row of tile j; it lies outside the tensor if the sequence has no keys. */
 INLINED int row_of(const struct tile *x, int j)
 {
-    return x->keys ? ${PACKED ? "x->kv_from + " : ""}j * ${BK} : 1 << 30;
+    return x->keys ? ${PACKED and not WIDENED ? "x->kv_from + " : ""}j * ${BK} : 1 << 30;
 }
-% let KB = PACKED ? "kb" : "b"
+%# The batch of keys, which come out of packed sequences where they are widened once; and that of their scales.
+% let KB = PACKED and not WIDENED ? "kb" : "b"
+% let SCALES_B = PACKED ? "kb" : "b"
 % if PAGED
 
 INLINED struct place place_of(const struct source *f, const struct tile *x, int key)
@@ -189,7 +191,7 @@ INLINED void gather(const struct source *f, const struct tile *x, int j, uint to
 % else
 
 %# Behind a sequence's end keys are cleared too, if values lie in them.
-% let AT_END = PACKED or PAGED ? "" : "x->keys == f->kv_len || "
+% let AT_END = (PACKED or PAGED) and not WIDENED ? "" : "x->keys == f->kv_len || "
 % let K_BAR = INSIDE ? "bar" : "K_FULL(n)"
 % if INSIDE
 % include "opencl/sm90.clear.t"
@@ -257,7 +259,7 @@ INLINED void load_k(struct source *f, const struct tile *x, int j${PAGED ? ", co
 % if WIDENED
     arrive_and_expect(K_FULL(n), f->even ? ${K_TILE} : ${K_TILE + RECORD});
     if (!f->even)
-        bytes_load(shared + ${AT_RECORDS} + n % ${ST} * ${RECORD}, f->wide.records + ((long)head_of_tile(f, x) * f->wide.tiles + j) * ${RECORD/4}, ${RECORD}, K_FULL(n));
+        bytes_load(shared + ${AT_RECORDS} + n % ${RECORDS} * ${RECORD}, f->wide.records + ((long)head_of_tile(f, x) * f->wide.tiles + j) * ${RECORD/4}, ${RECORD}, K_FULL(n));
 % else
     arrive_and_expect(K_FULL(n), ${K_TILE});
 % end
@@ -381,7 +383,7 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT or PA
 % end
 % if PACKED
     const int groups = group_count();
-    struct walk walk = begin_walk(f->lane, a, kv_lens, features, starts);
+    struct walk walk = begin_walk(f->lane, a, kv_lens, features, starts${WIDENED ? ", 0" : ""});
     struct tile x = ${SPLIT ? "unit_from(group_number(), f, a, kv_lens, starts, &walk, taken)" : "tile_at(group_number(), a, kv_lens, features, starts, &walk, f->lane)"};
 % elif SPLIT
     const int tiles = (f->d.slices + ${WG - 1}) / ${WG} * f->d.splits * (int)(a->kv_heads * a->batch), groups = group_count();

@@ -64,11 +64,11 @@
  * elements of 16 bits, half as many as there are numbers, in boxes of 64: two numbers are one of these. Rows of K and V lie whole
  * 16 bytes apart, which are 16 numbers.
 % elif WIDENED
- * K and V are ${DTYPE_KV}, and a number is the stored one times its row's scale. Three warps of each group widen them before they are wanted,
- * once for a launch: keys to ${DTYPE}, exactly, whose scales multiply scores; values, with their scales, to f16. wide is memory for that: for
+ * K and V are ${DTYPE_KV}, and a number is the stored one times its row's scale. Three warps of each group, and all warps for its first tile,
+ * widen them before they are wanted, once for a launch: keys to ${DTYPE}, exactly, whose scales multiply scores; values, with their scales, to f16. wide is memory for that: for
  * every head of every batch kv_len rows of ${2*HD} bytes, then as many of ${2*HDV}, then ${RECORD} bytes for each tile of ${BK} keys, at least one. done has 4
  * bytes for each of these tiles, all zeros before the first launch; both are for one launch at a time. Maps of K and V describe the
- * rows in wide${IN_PAGES ? ", which are out of their pages," : ""} as [batch, head, row, element] without gaps. Rows of K and V lie whole 16 bytes apart, which are 16 numbers.
+ * rows in wide${IN_PAGES ? ", which are out of their pages," : ""}${PACKED ? ", where each sequence has kv_len rows," : ""} as [batch, head, row, element] without gaps. Rows of K and V lie whole 16 bytes apart, which are 16 numbers.
 % elif NARROW
  * K and V are ${DTYPE_KV}, and a number is the stored one times its row's scale: ${WIDENERS} warps widen tiles to f16, exactly, scores are multiplied
  * by the scales of keys and probabilities by those of values. Maps of K and V are of elements of 16 bits, half as many as there are

@@ -1,116 +1,128 @@
 %# Widens narrow keys and values once for a launch: three warps beside the one that copies take tiles of them from a counter, in the
-%# order in which they will be wanted, and the copying warps of all groups wait for those that they copy. Whoever has taken a tile
-%# waits for nobody, so it does not matter how many groups run at once.
+%# order in which they will be wanted, and the copying warps of all groups wait for those that they copy. A group's first tile is
+%# widened by all of its warps. Whoever has taken a tile waits for nobody, so it does not matter how many groups run at once.
 %#
 %# Keys are exact in bf16, and their scales multiply scores. Values go to f16 together with their scales, which are divided by a power of
 %# two: a number is then off by 2**-11 of itself at most, or by 2**-25 of the largest scale of a row that is not zero; less than
 %# probabilities in bf16 would be off.
 % let COUNT = 96
 %# The loads that a work-item has under way at once, as many as registers allow.
-% let FLIGHT = IN_PAGES ? 3 : 4
-/* A stored number. */
-INLINED float number(uint code)
+% let FLIGHT = COPY_REGS < 60 ? 3 : 6
+/* Widens eight numbers: keys to ${DTYPE}; values, multiplied by a number if they are not even, to f16. */
+INLINED uint4 widen8(uint2 x, const int values, int even, float by)
 {
-% if DTYPE_KV == "int8"
-    return as_float((int)(0x4b000000 | (code ^ 128))) - 8388736.0f; /* 2**23 and the number and 128, less both */
-% else
-    /* The exponent is 120 more in a float. Numbers with an exponent of 0 are multiples of 2**-9; read as others are, they would be 2**-7 and
-     * a fraction of it. */
-    const uint size = code & 127;
-    const float usual = as_float((int)((size << 20) + 0x3c000000)), x = size == 127 ? as_float(0x7fc00000) : fmin(usual, 2.0f * usual - 0.015625f);
-    return code & 128 ? -x : x;
+    uint y[4];
+    if (values)
+        widened(y, x.x), widened(y + 2, x.y);
+    else
+        widened_keys(y, x.x), widened_keys(y + 2, x.y);
+    if (values && !even)
+        #pragma unroll
+        for (int n = 0; n < 4; n++) {
+            float two[2];
+            wide_floats(two, y[n]);
+            y[n] = rounded(two[0] * by, two[1] * by);
+        }
+    return ${UINT4}(y[0], y[1], y[2], y[3]);
+}
+
+% if IN_PAGES
+/* Where a key is. */
+struct place {
+    int page, row;
+};
 % end
-}
-
-/* Widens 16 of them: keys to ${DTYPE}; values, multiplied by a number, to f16. */
-INLINED void widen16(__global uint4 *to, uint4 x, const int values, float by)
-{
-    const uint four[4] = {x.x, x.y, x.z, x.w};
-    uint y[8];
-    #pragma unroll
-    for (int n = 0; n < 8; n++) {
-        const uint two = four[n / 2] >> n % 2 * 16;
-        const float low = number(two & 255), high = number(two >> 8 & 255);
-        y[n] = values ? rounded(low * by, high * by) : (as_uint(high) & 0xffff0000u) | as_uint(low) >> 16;
-    }
-    to[0] = ${UINT4}(y[0], y[1], y[2], y[3]);
-    to[1] = ${UINT4}(y[4], y[5], y[6], y[7]);
-}
-
 /* A tile of keys, or of their values, that is being widened. */
 struct rows {
     __global const ${TYPE_KV} *from;  /* the KV head's${IN_PAGES ? "" : ", of its sequence"} */
     __global const float *scales;     /* likewise */
     long step${IN_PAGES ? ", page" : ""}, scale_step${IN_PAGES ? ", scale_page" : ""}; /* from row to row${IN_PAGES ? ", and from page to page" : ""} */
     __global ushort *to;              /* its first row */
-% if IN_PAGES
-    __global const int *pages;        /* of its sequence */
-    uint page_size;
-% end
     int first, count;                 /* rows: the first key, and how many there are */
 };
-INLINED __global const uint4 *row16(const struct rows *t, int r, int piece)
+/* What those who widen a tile tell each other: the largest and the least scales that each warp has found; the scales of values; and where
+ * rows are. */
+struct told {
+    __local volatile float *tops;
+    __local volatile float *scales;
+% if IN_PAGES
+    __local volatile struct place *places;
+% end
+};
+INLINED __global const uint2 *row8(const struct rows *t, const struct told *told, int r, int piece)
 {
 % if IN_PAGES
-    const uint key = (uint)(t->first + r), n = key / t->page_size;
-    return (__global const uint4 *)(t->from + t->pages[n] * t->page + (key - n * t->page_size) * t->step) + piece;
+    return (__global const uint2 *)(t->from + told->places[r].page * t->page + told->places[r].row * t->step) + piece;
 % else
-    return (__global const uint4 *)(t->from + (t->first + r) * t->step) + piece;
+    return (__global const uint2 *)(t->from + (t->first + r) * t->step) + piece;
 % end
 }
-INLINED float scale_of_row(const struct rows *t, int r)
+INLINED float scale_of_row(const struct rows *t, const struct told *told, int r)
 {
 % if IN_PAGES
-    const uint key = (uint)(t->first + r), n = key / t->page_size;
-    return t->scales[t->pages[n] * t->scale_page + (key - n * t->page_size) * t->scale_step];
+    return t->scales[told->places[r].page * t->scale_page + told->places[r].row * t->scale_step];
 % else
     return t->scales[(t->first + r) * t->scale_step];
 % end
 }
 
-/* Widens rows of so many columns. Values are multiplied by their scales times \`by\`, unless
- * all of a head have the same. */
-INLINED void widen_rows(const struct rows *t, const int columns, const int values, int even, float by, int item)
+/* Widens rows of so many columns. Values are multiplied by their scales times \`by\`, unless all of a head have the same. */
+INLINED void widen_rows(const struct rows *t, const struct told *told, const int columns, const int values, int even, float by,
+    const int items, int item)
 {
-    const int pieces = columns / 16, all = t->count * pieces;
+    const int pieces = columns / 8, all = t->count * pieces;
     #pragma unroll 1
-    for (int u = item; u < all; u += ${FLIGHT*COUNT}) {
-        uint4 x[${FLIGHT}];
-        float scale[${FLIGHT}];
+    for (int u = item; u < all; u += ${FLIGHT} * items) {
+        uint2 x[${FLIGHT}];
         #pragma unroll
         for (int n = 0; n < ${FLIGHT}; n++) {
-            const int at = min(u + n * ${COUNT}, all - 1), r = at / pieces;
-            x[n] = *row16(t, r, at - r * pieces);
-            scale[n] = values && !even ? scale_of_row(t, r) * by : 1.0f;
+            const int at = min(u + n * items, all - 1), r = at / pieces;
+            x[n] = *row8(t, told, r, at - r * pieces);
         }
         #pragma unroll
         for (int n = 0; n < ${FLIGHT}; n++)
-            if (u + n * ${COUNT} < all)
-                widen16((__global uint4 *)(t->to + 16 * (long)(u + n * ${COUNT})), x[n], values, scale[n]);
+            if (u + n * items < all) {
+                const int at = u + n * items;
+                ((__global uint4 *)t->to)[at] = widen8(x[n], values, even, values && !even ? told->scales[at / pieces] * by : 1.0f);
+            }
     }
 }
 
 /* The largest scale of a row that has a number other than 0: a row of zeros may have any. */
-INLINED float largest_scale(const struct rows *t, __local volatile float *tops, int item)
+INLINED float largest_scale(const struct rows *t, const struct told *told, const int items, int item)
 {
-    const int pieces = ${HDV/16}, all = t->count * pieces;
+    const int pieces = ${HDV/8}, all = t->count * pieces;
     float top = 0.0f;
-    #pragma unroll ${FLIGHT - 1}
-    for (int u = item; u < all; u += ${COUNT}) {
+    #pragma unroll ${FLIGHT - 2}
+    for (int u = item; u < all; u += items) {
         const int r = u / pieces;
-        const uint4 x = *row16(t, r, u - r * pieces);
-        const uint some = ${DTYPE_KV == "fp8" ? "(x.x | x.y | x.z | x.w) & 0x7f7f7f7f" : "x.x | x.y | x.z | x.w"};
-        top = fmax(top, some ? fabs(scale_of_row(t, r)) : 0.0f);
+        const uint2 x = *row8(t, told, r, u - r * pieces);
+        const uint some = ${DTYPE_KV == "fp8" ? "(x.x | x.y) & 0x7f7f7f7f" : "x.x | x.y"};
+        top = fmax(top, some ? fabs(told->scales[r]) : 0.0f);
     }
+    return top;
+}
+/* The most of all work-items', of two numbers each. */
+INLINED void most_of_all(float *x, const struct told *told, const int items, int item)
+{
     #pragma unroll
-    for (int n = 1; n < 32; n *= 2)
-        top = fmax(top, across(top, n));
+    for (int i = 0; i < 2; i++)
+        #pragma unroll
+        for (int n = 1; n < 32; n *= 2)
+            x[i] = fmax(x[i], across(x[i], n));
     if ((item & 31) == 0)
-        tops[item / 32] = top;
-    named_sync(WIDENING, ${COUNT});
-    return fmax(fmax(tops[0], tops[1]), tops[2]);
+        told->tops[item / 32] = x[0], told->tops[${ITEMS/32} + item / 32] = x[1];
+    named_sync(WIDENING, items);
+    #pragma unroll
+    for (int n = 0; n < items / 32; n++)
+        x[0] = fmax(x[0], told->tops[n]), x[1] = fmax(x[1], told->tops[${ITEMS/32} + n]);
 }
 
+/* A tile of keys of a sequence and a KV head. */
+struct part {
+    int b, g, first, count;  /* the first key, and how many there are */
+    int kb, from;            /* the batch of keys that are not in pages, and the rows before the sequence's${PACKED ? "" : "; none"} */
+};
 /* What all tiles have in common. A launch's arguments are read anew for each, for lack of registers. */
 struct stored {
     __global const ${TYPE_KV} *k, *v;
@@ -122,69 +134,180 @@ struct stored {
     const struct attn_cl_args *a;
     const struct attn_cl_features *y;
 };
-INLINED struct rows rows_of(const struct stored *x, const int values, int b, int g, int first, int count, __global ushort *to)
+INLINED struct rows rows_of(const struct stored *x, const int values, const struct part *p, __global ushort *to)
 {
     const long *const step = values ? x->a->v_stride : x->a->k_stride, *const scale = values ? x->y->v_scales_stride : x->y->k_scales_stride;
     struct rows t = {.from = (__global const ${TYPE_KV} *)here((long)(values ? x->v : x->k)),
         .scales = (__global const float *)here((long)(values ? x->v_scales : x->k_scales)), .step = here(step[2]), .scale_step = here(scale[2]),
-        .to = to, .first = first, .count = count};
-    t.from += here(values ? x->a->v_at : x->a->k_at) + g * here(step[1]);
-    t.scales += here(values ? x->y->v_scales_at : x->y->k_scales_at) + g * here(scale[1]);
+        .to = to, .first = p->from + p->first, .count = p->count};
+    t.from += here(values ? x->a->v_at : x->a->k_at) + p->g * here(step[1]);
+    t.scales += here(values ? x->y->v_scales_at : x->y->k_scales_at) + p->g * here(scale[1]);
 % if IN_PAGES
-    t.pages = (__global const int *)here((long)x->pages) + here(x->y->pages_at) + b * here(x->y->page_stride), t.page_size = (uint)min(here(x->y->page_size), 1L << 30);
     t.page = here(step[0]), t.scale_page = here(scale[0]);
 % else
-    t.from += b * here(step[0]), t.scales += b * here(scale[0]);
+    t.from += p->kb * here(step[0]), t.scales += p->kb * here(scale[0]);
 % end
     return t;
 }
 
-/* Tile j of a KV head: keys, values and, where scales are a matter of rows, its record. */
-INLINED void widen_tile(const struct stored *x, __global float *record, int even, int b, int g, int j, int keys, __local volatile float *tops, int item)
+/* Keys, values and, where scales are a matter of rows, the record of a tile. */
+INLINED void widen_tile(const struct stored *x, const struct told *told, __global float *record, int even, const struct part *p,
+    const int items, int item)
 {
-    const int first = j * ${BK}, count = min(keys - first, ${BK});
     float by = 1.0f;
-    struct rows t = rows_of(x, 0, b, g, first, count, wide_keys(x->a, x->memory) + row_in(x->a, b, g, first) * ${HD});
-    widen_rows(&t, ${HD}, 0, 1, 1.0f, item);
-    if (!even)
-        for (int r = item; r < ${BK}; r += ${COUNT})
-            record[r] = r < count ? scale_of_row(&t, r) : 0.0f;
-    t = rows_of(x, 1, b, g, first, count, wide_values(x->a, x->memory) + row_in(x->a, b, g, first) * ${HDV});
+    struct rows t = rows_of(x, 0, p, wide_keys(x->a, x->memory) + row_in(x->a, p->b, p->g, p->first) * ${HD});
     if (!even) {
-        const int power = min(max((as_int(largest_scale(&t, tops, item)) >> 23) + 1, 67), 253); /* as a biased exponent */
+        const struct rows v = rows_of(x, 1, p, t.to);
+        float top[2] = {0.0f, 0.0f}; /* the largest, and one over the least */
+        for (int r = item; r < ${BK}; r += items) {
+            const int is = r < p->count;
+            const float y = is ? scale_of_row(&v, told, r) : 0.0f;
+            told->scales[r] = y;
+            if (is)
+                top[0] = fmax(top[0], fabs(y)), top[1] = fmax(top[1], reciprocal(fabs(y)));
+            record[place_of_scale(r)] = is ? scale_of_row(&t, told, r) : 0.0f;
+        }
+        most_of_all(top, told, items, item);
+        if (!(top[0] * top[1] <= 16.0f)) { /* a row of zeros, which may have any scale, could lower the others */
+            top[0] = largest_scale(&v, told, items, item);
+            named_sync(WIDENING, items);
+            most_of_all(top, told, items, item);
+        }
+        const int power = min(max((as_int(top[0]) >> 23) + 1, 67), 253); /* as a biased exponent */
         by = as_float((254 - power) << 23);
         if (item == 0)
             record[${BK}] = as_float(power << 23);
     }
-    widen_rows(&t, ${HDV}, 1, even, by, item);
+    widen_rows(&t, told, ${HD}, 0, 1, 1.0f, items, item);
+    t = rows_of(x, 1, p, wide_values(x->a, x->memory) + row_in(x->a, p->b, p->g, p->first) * ${HDV});
+    widen_rows(&t, told, ${HDV}, 1, even, by, items, item);
 }
 
-/* Widens tiles until all are taken, with work-items 0 to ${COUNT - 1}. Of as many KV heads as are worked on at once the last keys come
- * first, as tiles of queries want them. */
-INLINED void widen_all(const struct source *f, const struct stored *x, __global const long *kv_lens, int near, __global uint *taken, int item)
+% if IN_PAGES
+/* Notes in which pages the rows of a tile are. */
+INLINED void find_rows(const struct stored *x, const struct told *told, const struct part *p, const int items, int item)
 {
-    __local uchar *const memory = f->memory;
-    const struct attn_cl_args *a = x->a;
-    const int group = (int)(a->heads / a->kv_heads), tiles = f->wide.tiles;
-    const int some = min(max(group_count() / (((int)a->q_len + ${BQ - 1}) / ${BQ} * group), near / group) + 1, (int)a->kv_heads);
-    for (uint n = 0;; n++) {
-        __local volatile int *const job = (__local volatile int *)(memory + ${AT_JOBS}) + n % 2;
-        if (item == 0)
-            *job = (int)count_up(taken);
-        named_sync(WIDENING, ${COUNT});
-        const int heads = (int)here(a->kv_heads), of_one = heads * tiles, t = *job, b = t / of_one, of_all = t - b * of_one, first = of_all / (some * tiles) * some;
-        if (b >= (int)a->batch)
-            break;
-        const int rest = of_all - first * tiles, these = min(some, heads - first);
-        const int j = tiles - 1 - rest / these, g = first + rest % these, keys = a->has_lens ? (int)kv_lens[a->lens_at + b] : (int)a->kv_len;
-        if (j * ${BK} >= max(keys, 1)) /* without keys there is one tile all the same */
-            continue;
-        const long at = (long)(b * heads + g) * tiles + j;
-        widen_tile(x, records_of(a, x->memory) + at * ${RECORD/4}, f->even, b, g, j, keys, (__local volatile float *)(memory + ${AT_JOBS + 8}), item);
-        memory_written();
-        named_sync(WIDENING, ${COUNT});
-        if (item == 0)
-            tell((__global uint *)here((long)f->wide.done) + at, f->wide.turn);
+    __global const int *const pages = (__global const int *)here((long)x->pages) + here(x->y->pages_at) + p->b * here(x->y->page_stride);
+    const uint size = (uint)min(here(x->y->page_size), 1L << 30);
+    for (int r = item; r < p->count; r += items) {
+        const uint key = (uint)(p->first + r), n = key / size;
+        told->places[r].page = pages[n], told->places[r].row = (int)(key - n * size);
     }
+    named_sync(WIDENING, items);
+}
+
+% end
+/* How those who widen go from tile to tile. */
+struct job {
+    int number${PACKED ? ", b" : ""}; /* ${PACKED ? "among the tiles of a sequence; negative: there are no more */" : "of all tiles */"}
+};
+struct widener {
+    const struct source *f;
+    const struct stored *x;
+    __global const long *kv_lens;
+    __global uint *taken;
+% if PACKED
+    const struct starts *starts;
+    struct walk walk;        /* of the first warp */
+% else
+    int near;                /* heads whose tiles are done together */
+% end
+};
+%# Three places for tiles that were taken, and then what struct told has.
+% let JOB_INTS = PACKED ? 2 : 1
+% let AT_TOPS = AT_JOBS + 16 + 16*PACKED
+% let AT_ITS_SCALES = AT_TOPS + 2*ITEMS/8
+% let AT_PLACES = AT_ITS_SCALES + 4*BK
+#define JOB_AT(n) ((__local volatile int *)(memory + ${AT_JOBS}) + (n) * ${JOB_INTS})
+INLINED struct told told_of(__local uchar *memory)
+{
+    struct told y = {.tops = (__local volatile float *)(memory + ${AT_TOPS}), .scales = (__local volatile float *)(memory + ${AT_ITS_SCALES})};
+% if IN_PAGES
+    y.places = (__local volatile struct place *)(memory + ${AT_PLACES});
+% end
+    return y;
+}
+/* Takes a tile, whose number the first work-item has. */
+INLINED struct job take_job(struct widener *w, int item)
+{
+% if PACKED
+    struct job y = {-1, 0};
+    if (item < 32)
+        y.number = walk_to(uniform(item == 0 ? (int)count_up(w->taken) : 0), &y.b, &w->walk, item, w->f->a, w->kv_lens, w->f->features, w->starts, 1);
+% else
+    const struct job y = {item == 0 ? (int)count_up(w->taken) : 0};
+% end
+    return y;
+}
+INLINED void leave_job(__local volatile int *at, struct job y, int item)
+{
+    if (item == 0)
+        at[0] = y.number${PACKED ? ", at[1] = y.b" : ""};
+}
+INLINED struct job job_left(__local volatile int *at)
+{
+    const struct job y = {at[0]${PACKED ? ", at[1]" : ""}};
+    return y;
+}
+
+/* Which keys these are; none if the sequence is shorter. Returns 0 if there are no more tiles. Of as many KV heads as are worked on at
+ * once the last keys come first, as tiles of queries want them. */
+INLINED int part_of(const struct widener *w, struct job job, struct part *p)
+{
+    const struct attn_cl_args *const a = w->f->a;
+    const int heads = (int)here(a->kv_heads), group = (int)a->heads / heads;
+% if PACKED
+    const int b = job.b, of_all = job.number;
+    if (of_all < 0)
+        return 0;
+    const struct sequence s = sequence_at(b, a, w->kv_lens, w->f->features, w->starts);
+    const int keys = s.keys, tiles = max((keys + ${BK - 1}) / ${BK}, 1), some_group = (s.queries + ${BQ - 1}) / ${BQ} * group;
+    /* As tile_at has them. */
+    const int some = min(max(${(24*1024*1024)/(2*(HD + HDV))} / max(keys, 1), max((2 * group_count() + some_group - 1) / some_group, 1)), heads);
+% else
+    const int tiles = w->f->wide.tiles, b = job.number / (heads * tiles), of_all = job.number - b * heads * tiles;
+    if (b >= (int)a->batch)
+        return 0;
+    const int some = min(max(group_count() / (((int)a->q_len + ${BQ - 1}) / ${BQ} * group), w->near / group) + 1, heads);
+    const int keys = a->has_lens ? (int)w->kv_lens[a->lens_at + b] : (int)a->kv_len;
+% end
+    const int before = of_all / (some * tiles) * some, rest = of_all - before * tiles, these = min(some, heads - before);
+    p->b = b, p->g = before + rest % these, p->first = (tiles - 1 - rest / these) * ${BK};
+    p->count = min(keys - p->first, ${BK});
+    p->kb = ${PACKED ? "w->f->features->has_kv_starts ? 0 : b" : "b"}, p->from = ${PACKED ? "s.kv_from" : "0"};
+    return 1;
+}
+
+/* Takes a tile and widens it, with so many work-items; returns 0 if there is none. place: where the tile's number is left for all, which
+ * must not be that of the tile before. */
+INLINED int widen_next(struct widener *w, int place, const int items, int item)
+{
+    const struct source *const f = w->f;
+    __local uchar *const memory = f->memory;
+    const struct told told = told_of(memory);
+    struct part part;
+    leave_job(JOB_AT(place), take_job(w, item), item);
+    named_sync(WIDENING, items);
+    if (!part_of(w, job_left(JOB_AT(place)), &part))
+        return 0;
+    if (part.count <= 0 && part.first > 0) /* without keys there is one tile all the same */
+        return 1;
+% if IN_PAGES
+    find_rows(w->x, &told, &part, items, item);
+% end
+    const long at = (long)(part.b * (int)here(f->a->kv_heads) + part.g) * f->wide.tiles + part.first / ${BK};
+    widen_tile(w->x, &told, records_of(f->a, w->x->memory) + at * ${RECORD/4}, f->even, &part, items, item);
+    memory_written();
+    named_sync(WIDENING, items);
+    if (item == 0)
+        tell((__global uint *)here((long)f->wide.done) + at, f->wide.turn);
+    return 1;
+}
+
+/* Widens tiles until all are taken, with work-items 0 to ${COUNT - 1}; place 0 is that of a group's first tile. */
+INLINED void widen_all(struct widener *w, int item)
+{
+    for (int place = 1; widen_next(w, place, ${COUNT}, item); place ^= 3)
+        ;
     named_arrive(WIDENED_ALL, 128);
 }

@@ -10,17 +10,44 @@ INLINED int is_even(const long *stride)
 /* That scale, for a tile of queries. */
 INLINED float even_scale(__global const float *scales, long at, const long *stride, __local volatile const struct tile *x)
 {
-    return x->keys > 0 ? scales[at + x->g * stride[1]${PAGED or IN_PAGES ? "" : " + x->"}${PAGED or IN_PAGES ? "" : KB}${PAGED or IN_PAGES ? "" : " * stride[0]"}] : 1.0f;
+    return x->keys > 0 ? scales[at + x->g * stride[1]${PAGED or IN_PAGES ? "" : " + x->"}${PAGED or IN_PAGES ? "" : SCALES_B}${PAGED or IN_PAGES ? "" : " * stride[0]"}] : 1.0f;
 }
 
 % end
+% if WIDENED
+/* Where a record has the scale of a tile's key: a work-item has eight scores of the same row of 16 keys, whose scales lie side by side. */
+INLINED int place_of_scale(int key)
+{
+    return (key & ~15) | (key << 1 & 12) | (key >> 2 & 2) | (key & 1);
+}
+/* Multiplies scores by the scales of their keys, after the tile of these keys was counted. */
+INLINED void scale_scores(float *s, const struct worker *x)
+{
+    __local uchar *const memory = x->memory;
+    if (x->even_k) {
+% if not TURNS
+        #pragma unroll
+        for (int m = 0; m < ${NS}; m++)
+            s[m] *= x->key_scale;
+% end
+        return;
+    }
+    __local const float4 *const scales = (__local const float4 *)RECORD_AT(x->nk - 1) + (x->lane & 3);
+    #pragma unroll
+    for (int m = 0; m < ${NS}; m += 8) {
+        const float4 y = scales[m / 2];
+        s[m] *= y.x, s[m + 1] *= y.y, s[m + 2] *= y.x, s[m + 3] *= y.y;
+        s[m + 4] *= y.z, s[m + 5] *= y.w, s[m + 6] *= y.z, s[m + 7] *= y.w;
+    }
+}
+% else
 /* Multiplies scores by the scales of their keys${UNITS ? " and the units of their queries" : ""}, before the tile of these keys is counted. */
-INLINED void scale_scores(float *s, ${WIDENED ? "" : "const "}struct worker *x${UNITS ? ", const float *unit" : ""})
+INLINED void scale_scores(float *s, const struct worker *x${UNITS ? ", const float *unit" : ""})
 {
     __local uchar *const memory = x->memory;
 % if not FEW
     if (x->even_k) {
-% if not FOLDS and not TURNS
+% if not FOLDS
         #pragma unroll
         for (int m = 0; m < ${NS}; m++)
             s[m] *= ${UNITS ? "unit[m / 2 % 2]" : "x->key_scale"};
@@ -31,9 +58,6 @@ INLINED void scale_scores(float *s, ${WIDENED ? "" : "const "}struct worker *x${
 % if FEW
     const uint shared = x->shared;
     __local const float *const scales = (__local const float *)(memory + (PAIRS_AT(x->nk) - shared)) + ${STRIP_FROM}2 * (x->lane & 3);
-% elif WIDENED
-    __local const float *const scales = RECORD_AT(x->nk) + 2 * (x->lane & 3);
-    x->unit_next = RECORD_AT(x->nk)[${BK}];
 % else
     __local const float *const scales = SCALES_AT(x->nk) + 2 * (x->lane & 3);
 % end
@@ -58,10 +82,8 @@ INLINED void scale_scores(float *s, ${WIDENED ? "" : "const "}struct worker *x${
 % end
     }
 % end
-% if WIDENED
-    warp_sync(); /* its first lane gives the record's place back for all */
-% end
 }
+% end
 % if WIDENED
 
 /* The values of these keys, like their scales, have a power of two of their own, unless all of a head's have one scale. It returns that
@@ -69,7 +91,8 @@ INLINED void scale_scores(float *s, ${WIDENED ? "" : "const "}struct worker *x${
 INLINED float next_unit(struct worker *x)
 {
     const float before = x->unit;
-    x->unit = x->even_v ? x->value_scale : x->unit_next;
+    __local uchar *const memory = x->memory;
+    x->unit = x->even_v ? x->value_scale : RECORD_AT(x->nk - 1)[${BK}];
     return x->even_v ? 1.0f : before * as_float((254 << 23) - as_int(x->unit));
 }
 % end

@@ -84,11 +84,13 @@
 % let SCALES = NARROW ? PAIRS + 16 : 0
 %# Where each warp has keys of its own: for its 16 rows two numbers, and 32 columns of output.
 % let MEETING = WARPS*16*(8 + 4*32)
-%# A tile of keys that were widened once brings their scales, and what its values are to be multiplied by. Two numbers of jobs, and three
-%# scales, are what those who widen tell each other.
+%# A tile of keys that were widened once brings their scales, and what its values are to be multiplied by. There is room for more of these
+%# records than there are stages, so that keys are given back before their scales are read. Those who widen tell each other which tiles
+%# they have taken, scales, and in which pages rows are.
 % let RECORD = WIDENED ? 4*BK + 16 : 0
-% let JOBS = WIDENED ? 32 : 0
-% let NOTES = RING*(PLACE + PAIRS + 16) + (FEW ? MEETING : 3*SCALES) + ST*RECORD + JOBS
+% let RECORDS = ST + 1
+% let JOBS = WIDENED ? 16 + 16*PACKED + 2*128*(WG + 1)/8 + 4*BK + IN_PAGES*8*BK : 0
+% let NOTES = RING*(PLACE + PAIRS + 16) + (FEW ? MEETING : 3*SCALES) + RECORDS*RECORD + JOBS
 %# A place in the ring holds keys or values. The second warpgroup's product may read one box more than values have.
 % let KV_PLACE = BK*128*max(HB, SHARES ? 2*OB : VB)
 % let K_PLACE = INSIDE ? KV_PLACE : K_TILE
@@ -97,7 +99,7 @@
 % let STAGES = ST*(K_PLACE + V_PLACE) + NOTES
 %# What one warpgroup tells the other: P, and three numbers for each work-item.
 % let P_BYTES = SHARES ? BK*128 + 3*512 : 0
-% let LEAST = WG*Q_WG + (SHARES or FEW ? 0 : WG*O_BOX) + STAGES + P_BYTES + (PACKED ? 1280 : 1024)
+% let LEAST = WG*Q_WG + (SHARES or FEW ? 0 : WG*O_BOX) + STAGES + P_BYTES + (PACKED ? 1280 + 512*WIDENED : 1024)
 % assert LEAST <= ROOM, "it needs more than 227 KiB of shared memory; tile.q, tile.k or stages must be smaller"
 % let QS = PERSISTENT and LEAST + WG*Q_WG + (FEW ? 0 : SHARES ? 2*OB : WG*(VB - 1))*O_BOX <= ROOM ? 2 : 1
 %# Room for output that the copy engine writes; a wide output without room goes to memory from registers.
@@ -112,7 +114,7 @@
 % let AT_SCALES = AT_PAIRS + RING*PAIRS
 % let AT_NOTES = AT_SCALES + (FEW ? MEETING : 3*SCALES)
 % let AT_RECORDS = AT_NOTES + RING*16
-% let AT_JOBS = AT_RECORDS + ST*RECORD
+% let AT_JOBS = AT_RECORDS + RECORDS*RECORD
 % let AT_BAR = AT_JOBS + JOBS
 % let AT_TILE = AT_BAR + round_up(8*(2*QS*WG + 4*ST + 1 + 2*RING + 2*SHARES), TILE_BYTES)
 % let LOCAL = AT_TILE + TILES*WG*TILE_BYTES
@@ -121,9 +123,9 @@
 %# same number: 168 for each work-item if there are three, 128 if there are four. The warpgroups then share these out anew, and would
 %# wait forever for more than there are. A producer that looks for pages needs more registers than one that does not, and one that also
 %# widens needs more still.
-% let REGS = FEW ? 208 : WG == 3 ? (WIDENED ? 144 : 160) : NARROW ? (WG == 1 ? 216 : 200) : WIDENED ? 208 : PAGED or WIDE ? 224 : 232
-% let COPY_REGS = FEW ? 88 : WG == 3 ? (WIDENED ? 80 : 32) : NARROW ? (WG == 1 ? 144 : 56) : WIDENED ? 88 : PAGED or WIDE ? 56 : 40
-% assert NO + NS + (FEW ? HD/4 + STRIP/4 + 48 : WIDE and SERIAL ? max(BK/4, HALVES*NS) + 32 : HALVES*NS + BK/4 + 32) + RESTS*NS/2 <= REGS, "a work-item needs more registers than it has; tile.k must be smaller, or tile.q at most 128"
+% let REGS = FEW ? 208 : WG == 3 ? (WIDENED ? 152 : 160) : NARROW ? (WG == 1 ? 216 : 200) : WIDENED ? 208 : PAGED or WIDE ? 224 : 232
+% let COPY_REGS = FEW ? 88 : WG == 3 ? (WIDENED ? 56 : 32) : NARROW ? (WG == 1 ? 144 : 56) : WIDENED ? 88 : PAGED or WIDE ? 56 : 40
+% assert NO + NS + (FEW ? HD/4 + STRIP/4 + 48 : WIDE and SERIAL ? max(BK/4, HALVES*NS) + 32 : HALVES*NS + BK/4 + 32) + RESTS*NS/2 <= REGS + 4*WIDENED, "a work-item needs more registers than it has; tile.k must be smaller, or tile.q at most 128"
 % let ITEMS = 128*(CW + FEEDERS)
 %# Where no product is under way beside exponentials, wide values are multiplied before the next scores, and their place is given back
 %# early.

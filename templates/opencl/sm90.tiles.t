@@ -41,8 +41,9 @@
 #define P_EMPTY (shared + ${AT_BAR + 16*QS*WG + 32*ST + 16})
 % end
 % if WIDENED
-/* What comes with the n-th tile of keys: their scales, and what values of theirs are to be multiplied by. */
-#define RECORD_AT(n) ((__local float *)(memory + ${AT_RECORDS} + (n) % ${ST} * ${RECORD}))
+/* What comes with the n-th tile of keys: their scales, in the order of place_of_scale, and what values of theirs are to be multiplied by.
+ * It stays until the keys of the tile after it are given back. */
+#define RECORD_AT(n) ((__local float *)(memory + ${AT_RECORDS} + (n) % ${RECORDS} * ${RECORD}))
 % end
 #define TILE_AT(w, n) ((__local volatile struct tile *)(memory + ${AT_TILE} + ((n) % ${TILES} * ${WG} + (w)) * ${TILE_BYTES}))
 

@@ -39,7 +39,7 @@ INLINED struct tile tile_at(int t, const struct attn_cl_args *a, int near, __glo
     struct tile x;
 % if WALKS
     x.b = 0;
-    const int in_sequence = walk_to(t, &x.b, walk, lane, a, kv_lens, features, starts);
+    const int in_sequence = walk_to(t, &x.b, walk, lane, a, kv_lens, features, starts${WIDENED ? ", 0" : ""});
     const struct sequence s = sequence_at(x.b, a, kv_lens, features, starts);
     const int q_len = s.queries, heads = (int)a->heads, tiles = max((q_len + ${BQ - 1}) / ${BQ}, 1);
 % if CAUSAL and ORDER == "heavy"

@@ -37,7 +37,7 @@ def lone_names(features):
 
 
 def long_names(features):
-    return [f"attn_bf16_d128{features}_on_sm90_q128k128{end}" for end in ("_pingpong_lazy", "_lazy")]
+    return [f"attn_bf16_d128{features}_on_sm90_{tuned}" for tuned in ("q128k128_pingpong_lazy", "q128k128_lazy", "q192k80_lazy")]
 
 
 def chunk_names(features):
@@ -133,18 +133,22 @@ def cells(seed):
                     lengths, lengths, "TFLOP/s", peer="varlen"))
     # Of narrow caches the time counts, beside that of bf16: for one query at most 1/1.75 of it, else no longer.
     for heads, page, queries, keys, of in ((gqa, 64, [1] * 32, [8192] * 32, 1 / 1.75), (gqa, 0, [1] * 32, [8192] * 32, 1 / 1.75),
-                                           (gqa, 64, [256], [32768], 1), ((16, 16), 0, [8192] * 4, [8192] * 4, 1)):
-        feature = ("_causal" if queries[0] > 1 else "") + ("_paged" if page else "")
+                                           (gqa, 64, [256], [32768], 1), ((16, 16), 0, [8192] * 4, [8192] * 4, 1),
+                                           ((16, 16), 0, lengths, lengths, 1)):
+        packed = len(set(queries)) > 1
+        feature = ("_causal" if queries[0] > 1 else "") + ("_packed" if packed else "") + ("_paged" if page else "")
         wide = decode_names(feature) if queries[0] == 1 else long_names(feature)
         def narrow(kv):
             if queries[0] == 1:
                 return [f"attn_bf16_kv{kv}_d128{feature}_on_sm90_q64k{tuned}" for tuned in
                         ("128_s8192", "128_s8192_lazy")] + [f"attn_bf16_kv{kv}_d128{feature}_on_sm90_q16k{tuned}" for tuned in
                         ("128_s8192_st3_lazy", "128_s8192_st4_lazy", "128_s4096_st3_lazy", "256_s8192_lazy")]
-            return [f"attn_bf16_kv{kv}_d128{feature}_on_sm90_q128k{tuned}" for tuned in
-                    ("128_pingpong_lazy_widened", "128_lazy_widened", "128_st1_pingpong_lazy", "128_st1_lazy", "112_lazy", "112_pingpong_lazy")]
+            return [f"attn_bf16_kv{kv}_d128{feature}_on_sm90_{tuned}" for tuned in
+                    ("q128k128_pingpong_lazy_widened", "q128k128_lazy_widened", "q192k80_lazy_widened", "q128k128_st1_pingpong_lazy",
+                     "q128k128_st1_lazy", "q128k112_lazy", "q128k112_pingpong_lazy")]
         for even in (0, 1) if queries[0] > 1 else (0,):
-            cell = Cell("narrow", f"{queries[0]} queries of {len(queries)} sequences over {keys[0]} keys" +
+            cell = Cell("narrow", (f"{len(lengths)} lengths drawn from 64 to 8192, packed" if packed else
+                                   f"{queries[0]} queries of {len(queries)} sequences over {keys[0]} keys") +
                         (f" in pages of {page}" if page else "") + ", int8 and fp8" +
                         (" with scales of heads" if even else "") + " beside bf16",
                         wide + narrow("int8") + narrow("fp8"), heads, page, queries, keys, "TFLOP/s")

@@ -170,8 +170,14 @@ static const char once[] =
     "    __local uchar memory[${LOCAL}] __attribute__((aligned(1024)));\n"
     "    const int item = get_local_id(0);\n"
     "    const struct rows t = {.from = in, .scales = scales, .step = ${HDV}, .scale_step = 1, .to = wide, .count = count};\n"
-    "    tops[item] = largest_scale(&t, (__local volatile float *)memory, item);\n"
-    "    widen_rows(&t, ${HDV}, 1, 0, by, item);\n"
+    "    const struct told told = {.tops = (__local volatile float *)memory, .scales = (__local volatile float *)(memory + 256)};\n"
+    "    for (int r = item; r < count; r += ${COUNT})\n"
+    "        told.scales[r] = scales[r];\n"
+    "    named_sync(WIDENING, ${COUNT});\n"
+    "    float top[2] = {largest_scale(&t, &told, ${COUNT}, item), 0.0f};\n"
+    "    most_of_all(top, &told, ${COUNT}, item);\n"
+    "    tops[item] = top[0];\n"
+    "    widen_rows(&t, &told, ${HDV}, 1, 0, by, ${COUNT}, item);\n"
     "}\n";
 
 /* ---- the card, and programs on it ---- */

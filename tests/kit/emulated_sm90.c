@@ -252,6 +252,17 @@ void widened(uint *y, uint four)
     narrow_load(t == DTYPE_FP8 ? t : DTYPE_INT8, &four, 4, x); /* what becomes of blocks is int8 */
     y[0] = emulated_two(DTYPE_F16, x[0], x[1]), y[1] = emulated_two(DTYPE_F16, x[2], x[3]);
 }
+void widened_keys(uint *y, uint four)
+{
+    float x[4];
+    narrow_load(emulated_facts()->type_kv, &four, 4, x);
+    y[0] = emulated_two(DTYPE_BF16, x[0], x[1]), y[1] = emulated_two(DTYPE_BF16, x[2], x[3]);
+}
+void wide_floats(float *y, uint two)
+{
+    const uint16_t *h = (const uint16_t *)(const void *)&two;
+    y[0] = dtype_load(DTYPE_F16, h, 0), y[1] = dtype_load(DTYPE_F16, h, 1);
+}
 uint times(uint x, uint y)
 {
     const uint two[2] = {x, y};

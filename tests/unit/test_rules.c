@@ -405,7 +405,7 @@ static void test_rules_of_both_levels(void **state)
         {"beside queries in f16 widened values would need more digits than f16 has; dtype must be bf16 where widened is set",
          ISA_SM90,
          {{F_DTYPE, DTYPE_F16}, {F_DTYPE_KV, KV_INT8}, {F_WIDENED, 1}}},
-        {"widened goes with loop persistent, and with neither split nor packed",
+        {"widened goes with loop persistent, and not with split",
          ISA_SM90,
          {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_FP8}, {F_SPLIT, 4096}, {F_WIDENED, 1}}},
         {"order: straight says something of causal runs alone, and not of splits; it must be left out",
