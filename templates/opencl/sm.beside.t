@@ -10,5 +10,5 @@
     beside.slopes = slopes + f.slopes_at;
 % end
 % if ADDS
-    beside.unit = ${SOFTCAP ? "f.softcap" : "a.scale"};
+    beside.unit = ${SOFTCAP ? "f.softcap" : "a.scale"}${SOFTCAP ? "" : MADE_UP};
 % end

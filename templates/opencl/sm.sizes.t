@@ -21,6 +21,30 @@
 % let T_SCORES = WIDENED ? DTYPE : T
 % let FITS = NARROW and DTYPE == "bf16"
 % let RESTS = NARROW and not FITS
+%# Of how many sums a score is. Tensor cores do not round: they add 16 products at a time to a sum, on a Hopper (8 on an A100, and of
+%# tf32 half as many), after they have cut off of each what lies more than 25 bits (24) behind the leading one of the largest, and of
+%# the new sum what a float has no room for (Khattak and Mikaitis, "Accurate models of NVIDIA tensor cores", arXiv 2512.07004; Xie et
+%# al., "MMA-Sim", arXiv 2511.10909; tests/kit/emulated.h has the model). So a long sum comes out too small, and large scores miss the
+%# bound on the LSE, whose share for the type of probabilities is 8 times as large with bf16 as with f16.
+%# A sum of up to EXACT columns is taken as it is. Where sums are longer, scores are multiplied by 1 + 2**-22 more: that is somewhat less
+%# than what they lost on average, and the bound allows it where they lost nothing. Where one sum would have more than ALONE columns
+%# there are several, of at most BESIDE columns each, which are added as floats are, rounded: hardly ever all of them are as wrong as one
+%# can be.
+%#                                    f16: EXACT, ALONE, BESIDE     bf16: EXACT, ALONE, BESIDE
+%#                      isa sm90           144    256    288              384    576      -
+%#                      isa sm80            64    128    128              256      -      -
+%#                      of tf32             32     64     64              128    128    128
+%# By that model, of rows with 16 keys and a scale of 2048/sqrt(head_dim), the largest that random trials draw, up to 5 of 10000 miss
+%# the bound. Of those whose scores were one sum, taken as it is, 100 (f16, 256 columns, on a Hopper) to 1800 (576 columns) did. On an
+%# H200, of 16384 such rows f16 of 256 columns missed it 202 times and misses it 9 times; bf16 of 576 columns, taken as one sum, 109
+%# times. Each block of q8_0 and q4_0 has a sum of its own anyway.
+% let SUM_TYPE = MIXED ? DTYPE_KV : DTYPE
+% let STEPS = ceil_div(HD, 16)
+% let EXACT = SUM_TYPE == "bf16" ? (ISA == "sm90" ? 384 : MIXED ? 128 : 256) : ISA == "sm90" ? 144 : MIXED ? 32 : 64
+% let ALONE = SUM_TYPE == "bf16" ? (ISA == "sm90" ? 576 : EXACT) : ISA == "sm90" ? 256 : 2*EXACT
+% let BESIDE = SUM_TYPE == "bf16" ? ALONE : ISA == "sm90" ? 288 : 2*EXACT
+% let SUMS = BLOCKS or 16*STEPS <= ALONE ? 1 : ceil_div(16*STEPS, BESIDE)
+% let MAKES_UP = not BLOCKS and ceil_div(16*STEPS, SUMS) > EXACT
 % let TYPE_KV = NARROW or WIDENED ? type_opencl(DTYPE_KV) : "ushort"
 % let FEATURES = WINDOW or SOFTCAP or SINK or MODIFIES or PACKED or PAGED or SCALED
 %# Where something is added to scores, they are scaled first and become exponentials with base e. Otherwise they stay as the product
@@ -39,6 +63,9 @@
 % let SKIPS = NARROW and SPLIT
 % let ROUNDED_O = DTYPE_O == T ? "rounded" : "rounded_o"
 % let TYPE_BIAS = BIAS == "none" ? "" : type_opencl(BIAS)
+%# What scores are multiplied by is the scale times MADE_UP; or, where they become exponentials with base two, times BY_LOG2E.
+% let MADE_UP = MAKES_UP ? " * 1.00000024f" : ""
+% let BY_LOG2E = MAKES_UP ? " * 1.44269538f" : " * 1.44269504f"
 % let LOG2E = ADDS ? "" : " * 1.44269504f"
 % let TO_TWO = ADDS ? " * 1.44269504f" : ""
 %# Where nothing is done to scores before the softmax, Q takes the sign of their scale.

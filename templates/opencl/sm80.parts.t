@@ -64,10 +64,10 @@ INLINED struct worker part_of(__local uchar *memory, const struct tile *x, const
 % elif SOFTCAP
     p.scale = fmax(features->softcap * 1.44269504f, FLT_MIN);
 % else
-    p.scale = fmax(fabs(a->scale) * 1.44269504f, FLT_MIN); /* exponentials are powers of two; not 0, since -inf * 0 would be NaN */
+    p.scale = fmax(fabs(a->scale)${BY_LOG2E}, FLT_MIN); /* exponentials are powers of two; not 0, since -inf * 0 would be NaN */
 % end
 % if SOFTCAP
-    p.ratio = a->scale / features->softcap;
+    p.ratio = a->scale${MADE_UP} / features->softcap;
 % end
     return p;
 }
@@ -268,6 +268,27 @@ INLINED void get_queries(uint *q, const struct worker *p, int d)
     }
 }
 
+% let SUM = SUMS > 1 ? "sum" : "s"
+% if SUMS > 1
+/* Scores are ${SUMS} sums of up to ${16*SUM_STEPS} columns, since the tensor cores do not round, but cut off, whenever they add to one. That of step d, of
+ * 16 columns, is the scores themselves or, later, another that begins at 0 and is added to them when it is complete. */
+INLINED float *sum_of(float *s, float *more, const int d)
+{
+    #pragma unroll
+    for (int n = 0; n < ${FR*NS}; n++)
+        if (d > 0 && d % ${SUM_STEPS} == 0)
+            more[n] = 0.0f;
+    return d < ${SUM_STEPS} ? s : more;
+}
+INLINED void add_sum(float *s, const float *more, const int d)
+{
+    #pragma unroll
+    for (int n = 0; n < ${FR*NS}; n++)
+        if (d >= ${SUM_STEPS} && (d % ${SUM_STEPS} == ${SUM_STEPS - 1} || d >= ${STEPS - 1}))
+            s[n] += more[n];
+}
+
+% end
 % if NARROW
 % include "opencl/sm80.narrow.t"
 % end
@@ -281,8 +302,14 @@ INLINED void scores(float *s, ${Q_STAYS ? "const uint *q, " : ""}const struct wo
     #pragma unroll
     for (int n = 0; n < ${FR*NS}; n++)
         s[n] = 0.0f;
+% if SUMS > 1
+    float more[${FR*NS}];
+% end
     #pragma unroll
     for (int d = 0; d < ${ceil_div(HD, 16)}; d++) {
+% if SUMS > 1
+        float *const sum = sum_of(s, more, d);
+% end
         const int width = d < ${4*(HB - 1)} ? 128 : ${HW};
         const uint at = k + d / 4 * ${BK*128} + (beside_first(p->lane, width) ^ d % 4 * 32);
 % if Q_STAYS
@@ -297,10 +324,13 @@ INLINED void scores(float *s, ${Q_STAYS ? "const uint *q, " : ""}const struct wo
             load_matrices4(b, at + n * 16 * width);
             #pragma unroll
             for (int f = 0; f < ${FR}; f++) {
-                ${MULTIPLY_QK}(s + f * ${NS} + 8 * n, a + 4 * f, b);
-                ${MULTIPLY_QK}(s + f * ${NS} + 8 * n + 4, a + 4 * f, b + 2);
+                ${MULTIPLY_QK}(${SUM} + f * ${NS} + 8 * n, a + 4 * f, b);
+                ${MULTIPLY_QK}(${SUM} + f * ${NS} + 8 * n + 4, a + 4 * f, b + 2);
             }
         }
+% if SUMS > 1
+        add_sum(s, more, d);
+% end
     }
 }
 

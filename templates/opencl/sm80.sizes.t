@@ -66,10 +66,12 @@
 % let V_TILE = BK*(128*(V_BOXES - 1) + V_LAST)
 % let Q_TILE = BQ*(128*(HB - 1) + HW)
 % let O_TILE = BQ*(128*(VB - 1) + LW)
-%# Registers of a work-item: scores, output, Q where there is room, and about 48 for all else. If Q stays in registers, its place in
+%# The steps of 16 columns of a sum of scores, in pairs, as narrow keys are read.
+% let SUM_STEPS = 2*ceil_div(STEPS, 2*SUMS)
+%# Registers of a work-item: scores (and a sum that is to be added to them), output, Q where there is room, and about 48 for all else. If Q stays in registers, its place in
 %# shared memory serves the last stage of keys and values.
 % let NQ = 4*ceil_div(HD, 16)
-% let HELD = FR*(NS + NO)
+% let HELD = FR*(NS + NO + (SUMS > 1 ? NS : 0))
 % assert HELD + 48 <= 255, "a work-item needs more registers than it has; tile.k or micro.rows must be smaller"
 % let Q_FITS = not WGMMA and HELD + FR*NQ + 48 <= 255
 % assert not SHARED_Q or Q_FITS, "registers have no room for queries anyway; shared_q must be left out"

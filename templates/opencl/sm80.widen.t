@@ -50,8 +50,14 @@ INLINED void scores(float *s, ${Q_STAYS ? "const uint *q, " : ""}const struct wo
     #pragma unroll
     for (int n = 0; n < ${FR*NS}; n++)
         s[n] = 0.0f;
+% if SUMS > 1
+    float more[${FR*NS}];
+% end
     #pragma unroll
     for (int c = 0; c < ${ceil_div(HD, 16)}; c += 2) { /* twice 16 columns at a time */
+% if SUMS > 1
+        float *const sum = sum_of(s, more, c);
+% end
 % if WIDENS
         const int width = c < ${4*(HB - 1)} ? 128 : ${HW};
         const uint at = k + c / 4 * ${BK*128}, row = beside_first(p->lane, width) ^ c % 4 * 32;
@@ -90,9 +96,12 @@ INLINED void scores(float *s, ${Q_STAYS ? "const uint *q, " : ""}const struct wo
 % end
             add_block(s, t, p, c / 2, n);
 % else
-            add_scores(s + 8 * n, ${NS}, a, at + n * 16 * width, words);
+            add_scores(${SUM} + 8 * n, ${NS}, a, at + n * 16 * width, words);
 % end
         }
+% if SUMS > 1
+        add_sum(s, more, c + 1);
+% end
     }
 }
 

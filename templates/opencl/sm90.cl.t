@@ -592,10 +592,10 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % elif SOFTCAP
     x.scale = fmax(f.softcap * 1.44269504f, FLT_MIN);
 % else
-    x.scale = fmax(fabs(a.scale) * 1.44269504f, FLT_MIN); /* exponentials are powers of two; not 0, since -inf * 0 would be NaN */
+    x.scale = fmax(fabs(a.scale)${BY_LOG2E}, FLT_MIN); /* exponentials are powers of two; not 0, since -inf * 0 would be NaN */
 % end
 % if SOFTCAP
-    x.ratio = a.scale / f.softcap;
+    x.ratio = a.scale${MADE_UP} / f.softcap;
 % end
 % if QUICK
     x.rise = 4.0f / x.scale; /* half of what does no harm, so that no rounding hides more than that */

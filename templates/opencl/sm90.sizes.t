@@ -63,10 +63,9 @@
 %# two sharing warpgroups has.
 % let DV = SHARES ? 64*ceil_div(VB, 2) : HDV
 % let NO = DV/2
-%# Whether a score is two sums, of every other 16 columns each. Where the tensor cores add a product to a sum they cut off what a float has
-%# no room for, and do not round, so that a long sum comes out too small: one of 576 columns by 6 units in its last place. The bound on f16
-%# is closer than that on bf16, and is missed by large scores of wide heads if they are one sum.
-% let HALVES = DTYPE == "f16" and HD > 256
+%# Whether a score is two sums, of every other 16 columns each: see sm.sizes.t.
+% assert SUMS <= 2, "isa sm90 has registers for two sums of a score at most"
+% let HALVES = SUMS == 2
 % let NO_2 = SHARES ? (HDV - DV)/2 : 0
 % let OB = ceil_div(DV, 64)
 %# Shared memory, in bytes: Q (twice where there is room, for the next tile); the stages of K and of V; as many boxes of O as have room
@@ -123,8 +122,9 @@
 %# same number: 168 for each work-item if there are three, 128 if there are four. The warpgroups then share these out anew, and would
 %# wait forever for more than there are. A producer that looks for pages needs more registers than one that does not, and one that also
 %# widens needs more still.
-% let REGS = FEW ? 208 : WG == 3 ? (WIDENED ? 152 : 160) : NARROW ? (WG == 1 ? 216 : 200) : WIDENED ? 208 : PAGED or WIDE ? 224 : 232
-% let COPY_REGS = FEW ? 88 : WG == 3 ? (WIDENED ? 56 : 32) : NARROW ? (WG == 1 ? 144 : 56) : WIDENED ? 88 : PAGED or WIDE ? 56 : 40
+%# A warpgroup that has two sums of scores needs what a producer can do without.
+% let REGS = FEW ? 208 : WG == 3 ? (WIDENED ? 152 : 160) : NARROW ? (WG == 1 ? 216 : 200) : WIDENED ? 208 : (PAGED or WIDE) and not HALVES ? 224 : 232
+% let COPY_REGS = FEW ? 88 : WG == 3 ? (WIDENED ? 56 : 32) : NARROW ? (WG == 1 ? 144 : 56) : WIDENED ? 88 : (PAGED or WIDE) and not HALVES ? 56 : 40
 % assert NO + NS + (FEW ? HD/4 + STRIP/4 + 48 : WIDE and SERIAL ? max(BK/4, HALVES*NS) + 32 : HALVES*NS + BK/4 + 32) + RESTS*NS/2 <= REGS + 4*WIDENED, "a work-item needs more registers than it has; tile.k must be smaller, or tile.q at most 128"
 % let ITEMS = 128*(CW + FEEDERS)
 %# Where no product is under way beside exponentials, wide values are multiplied before the next scores, and their place is given back

@@ -1,7 +1,8 @@
 /* test_sm80_parts.c - the parts of level sm80 (templates/opencl/sm80.parts.t), each alone on the card in a kernel of one
  * work-group, every element compared: copies to shared memory, their swizzle and the zeros behind their edges; the fragments
- * of both products, with Q in registers and without; masking; and the way of the output through shared memory. What it is
- * not: attention (test_opencl_kernels.c), or the softmax step, which test_sm90_parts.c tests. On a card, else emulated. */
+ * of both products, with Q in registers and without; scores of several sums; masking; and the way of the output through shared
+ * memory. What it is not: attention (test_opencl_kernels.c), or the softmax step, which test_sm90_parts.c tests. On a card, else
+ * emulated. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -328,6 +329,55 @@ static void test_edges(void **state)
     }
 }
 
+/* A score of several sums: the first is 2^24, to which adding 1 changes nothing, and others are as many as their steps. */
+static const char sums[] =
+    "% include \"opencl/sm80.sizes.t\"\n% include \"opencl/words.t\"\n% include \"opencl/args.h\"\n% include \"opencl/ptx.t\"\n"
+    "% include \"opencl/ptx.sm80.t\"\n% include \"opencl/softmax.t\"\n% include \"opencl/tiles.t\"\n"
+    "% include \"opencl/sm80.parts.t\"\n"
+    "__kernel __attribute__((reqd_work_group_size(64, 1, 1)))\n"
+    "void sums(__global float *out)\n"
+    "{\n"
+    "    float s[${FR*NS}], more[${FR*NS}];\n"
+    "    for (int n = 0; n < ${FR*NS}; n++)\n"
+    "        s[n] = 16777216.0f, more[n] = 5.0f;\n"
+    "    for (int d = 0; d < ${STEPS}; d++) {\n"
+    "        float *sum = sum_of(s, more, d);\n"
+    "        for (int n = 0; n < ${FR*NS}; n++)\n"
+    "            sum[n] += 1.0f;\n"
+    "        add_sum(s, more, d);\n"
+    "    }\n"
+    "    for (int n = 0; n < ${FR*NS}; n++)\n"
+    "        out[get_local_id(0) * ${FR*NS} + n] = s[n];\n"
+    "}\n";
+
+static void test_sums(void **state)
+{
+    enum { KEYS = 32, COUNT = ITEMS * FRAGMENTS * KEYS / 2 };
+    static const struct {
+        int dim;
+        float expected;
+    } cases[] = {{256, 16777224}, {208, 16777220}, {144, 16777220}}; /* sums of 8 and 8 steps, of 8 and 5, and of 6 and 3 */
+    const struct suite *s = *state;
+    static float out[COUNT];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct variant v = variant_of(1);
+        v.field[F_WINDOW] = 0;
+        v.field[F_HEAD_DIM] = cases[i].dim;
+        v.field[F_TILE_K] = KEYS;
+        cl_program program = card_build((struct card *)&s->card, sums, sizeof sums - 1, &v, GPU_SM80);
+        if (!program)
+            continue;
+        cl_mem m = card_buffer(&s->card, out, sizeof out);
+        const struct card_argument args[] = {{sizeof m, &m}};
+        card_run(&s->card, program, "sums", ITEMS, args, 1);
+        card_read(&s->card, m, out, sizeof out);
+        s->card.cl->api.clReleaseProgram(program);
+        for (int n = 0; n < COUNT; n++)
+            if (out[n] != cases[i].expected)
+                fail_msg("head_dim %d, element %d: %.0f, not %.0f", cases[i].dim, n, (double)out[n], (double)cases[i].expected);
+    }
+}
+
 static int setup(void **state)
 {
     static struct suite suite;
@@ -356,6 +406,7 @@ int main(void)
         cmocka_unit_test(test_copies),
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_sums),
     };
     return cmocka_run_group_tests_name("sm80 parts", tests, setup, teardown);
 }

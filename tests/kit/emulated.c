@@ -544,6 +544,8 @@ void emulated_begin(const struct variant *v)
                                        .type_o = variant_dtype_o(v), .type_kv = variant_dtype_kv(v),
                                        .tile_k = v->field[F_TILE_K],
                                        .columns = (variant_head_dim_v(v) + 7) / 8 * 8};
+    on.facts.products = v->field[F_ISA] == ISA_SM90 ? 16 : 8;
+    on.facts.bits = v->field[F_ISA] == ISA_SM90 ? 2 : 1;
     on.facts.type_scores = v->field[F_WIDENED] ? on.facts.type : emulated_type_of_p();
     if (v->field[F_ISA] == ISA_SM90 && on.facts.columns > 256) /* which two warpgroups share, by boxes of 64 */
         on.facts.columns = (on.facts.columns + 127) / 128 * 64;

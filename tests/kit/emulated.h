@@ -3,7 +3,7 @@
  * a group are fibers, which take turns where they wait for each other; two groups run at once. Whose turn is next is drawn, also
  * among the lanes of a warp, which meet at instructions that are documented to be aligned. What a card does by itself is done
  * late: copies some turns after they were asked for, products of the tensor cores as late as when they are waited for, or at
- * once; so that who does not wait for them mostly fails. Sums of these products are cut off, as on a card, and not rounded.
+ * once; so that who does not wait for them mostly fails. Sums of these products are cut off, as on a card (emulated_sum).
  * Behind it stands a driver of OpenCL as far as libattn calls one, so that its own launches bring the arguments.
  * What it is not: a clock, or proof of what only hardware knows (registers, races of warps, the proxies of memory). */
 #ifndef ATTNGEN_TESTS_EMULATED_H
@@ -64,10 +64,15 @@ struct emulated_named *emulated_named(uint32_t number);
 struct emulated_facts {
     enum dtype type, type_o, type_kv, type_scores; /* type_scores: of what scores are products of */
     int tile_k, columns; /* of O, that a product has */
+    int products, bits;  /* see emulated_sum */
 };
 const struct emulated_facts *emulated_facts(void);
 enum dtype emulated_type_of_p(void); /* that of V, or f16 where V is narrow */
-float emulated_cut(double x); /* a sum of the tensor cores, rounded towards zero; nobody says what else they cut off */
+/* sum += x[0] y[0] + ... as tensor cores do it, which round nothing, but cut off: products are exact; so many of them at a time
+ * are added to the sum, each and the sum cut off where the largest has so many bits more than a float's; and the new sum is cut off
+ * to a float. That is the model of Khattak and Mikaitis, "Accurate models of NVIDIA tensor cores" (arXiv 2512.07004): 16 products
+ * and two more bits on a Hopper, 8 and one more on an A100, which kernels of isa sm80 may meet; and half as many of tf32. */
+float emulated_sum(float sum, const float *x, const float *y, int count);
 uint32_t emulated_two(enum dtype t, float low, float high); /* both rounded, in one word */
 void emulated_copy(uint32_t to, const void *from, int bytes, int size); /* to shared memory; zeros after `bytes` */
 uint32_t emulated_random(uint32_t below); /* 0: any number */

@@ -1,5 +1,6 @@
 /* emulated_ptx.c - the functions of templates/opencl/ptx.t and ptx.sm80.t, by name, as this processor computes them. Each is
  * what its PTX is documented to do (PTX ISA 8.3). What runs by itself on a card is done late here: see emulated.h. */
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,10 +43,52 @@ uint emulated_two(enum dtype t, float low, float high)
     dtype_store(t, two, 0, low), dtype_store(t, two, 1, high);
     return two[0] | (uint)two[1] << 16;
 }
-float emulated_cut(double x)
+static float cut_to_float(double x)
 {
     const float y = (float)x;
     return fabs((double)y) > fabs(x) && isfinite(y) ? nextafterf(y, 0) : y;
+}
+/* The exponent of a finite number; that of 0 is lower than all others. */
+static int exponent(double x)
+{
+    uint64_t b;
+    memcpy(&b, &x, sizeof b);
+    return (int)(b >> 52 & 2047) - 1023;
+}
+/* x without its bits below 2**unit. */
+static double cut(double x, int unit)
+{
+    const int bits = exponent(x) - unit; /* behind the leading one */
+    uint64_t b;
+    memcpy(&b, &x, sizeof b);
+    b = bits < 0 ? 0 : bits < 52 ? b & ~(UINT64_MAX >> (12 + bits)) : b;
+    memcpy(&x, &b, sizeof b);
+    return x;
+}
+static float sum_at_once(float sum, const float *x, const float *y, int count, int more_bits)
+{
+    int top = sum == 0 ? INT_MIN : exponent(sum);
+    double all = sum;
+    for (int i = 0; i < count; i++) {
+        const int size = x[i] == 0 || y[i] == 0 ? INT_MIN : exponent(x[i]) + exponent(y[i]);
+        top = size > top ? size : top;
+        all += (double)x[i] * y[i];
+    }
+    if (!isfinite(all) || top == INT_MIN)
+        return (float)all;
+    const int unit = top - 23 - more_bits;
+    all = cut(sum, unit);
+    for (int i = 0; i < count; i++)
+        all += cut((double)x[i] * y[i], unit);
+    return cut_to_float(all);
+}
+float emulated_sum(float sum, const float *x, const float *y, int count)
+{
+    const struct emulated_facts *f = emulated_facts();
+    const int step = count == 16 ? f->products : f->products / 2;
+    for (int i = 0; i < count; i += step)
+        sum = sum_at_once(sum, x + i, y + i, step, f->bits);
+    return sum;
 }
 enum dtype emulated_type_of_p(void)
 {
@@ -277,13 +320,12 @@ void multiply(float *c, const uint *a, const uint *b)
     emulated_meet_warp();
     for (int n = 0; n < 4; n++) {
         const int row = i->lane / 4, column = 2 * (i->lane % 4) + n % 2;
-        double sum = c[n];
+        float x[16], y[16];
         for (int k = 0; k < 16; k++) {
-            const uint x = i->warp->slot[4 * row + k % 8 / 2][n / 2 + k / 8 * 2];
-            const uint y = i->warp->slot[4 * column + k % 8 / 2][4 + k / 8];
-            sum += (double)half_of(t, x, k % 2) * half_of(t, y, k % 2);
+            x[k] = half_of(t, i->warp->slot[4 * row + k % 8 / 2][n / 2 + k / 8 * 2], k % 2);
+            y[k] = half_of(t, i->warp->slot[4 * column + k % 8 / 2][4 + k / 8], k % 2);
         }
-        c[n] = emulated_cut(sum);
+        c[n] = emulated_sum(c[n], x, y, 16);
     }
     emulated_meet_warp();
 }
@@ -309,11 +351,12 @@ void multiply_tf32(float *c, const uint *a, const uint *b)
     emulated_meet_warp();
     for (int n = 0; n < 4; n++) {
         const int row = i->lane / 4, column = 2 * (i->lane % 4) + n % 2;
-        double sum = c[n];
-        for (int k = 0; k < 8; k++) /* a number has 19 bits of a float */
-            sum += (double)number(i->warp->slot[4 * row + k % 4][n / 2 + k / 4 * 2] & 0xffffe000) *
-                   number(i->warp->slot[4 * column + k % 4][4 + k / 4] & 0xffffe000);
-        c[n] = emulated_cut(sum);
+        float x[8], y[8];
+        for (int k = 0; k < 8; k++) { /* a number has 19 bits of a float */
+            x[k] = number(i->warp->slot[4 * row + k % 4][n / 2 + k / 4 * 2] & 0xffffe000);
+            y[k] = number(i->warp->slot[4 * column + k % 4][4 + k / 4] & 0xffffe000);
+        }
+        c[n] = emulated_sum(c[n], x, y, 8);
     }
     emulated_meet_warp();
 }

@@ -393,10 +393,7 @@ static void do_qk(float *s, ulong64 q, ulong64 k, int add)
         operand_row(k, 8 * (j / 2) + 2 * (i->lane % 4) + j % 2, key);
         for (int r = 0; r < 2; r++) {
             const int n = j / 2 * 4 + 2 * r + j % 2;
-            double sum = add ? s[n] : 0;
-            for (int d = 0; d < 16; d++)
-                sum += (double)rows[r][d] * key[d];
-            s[n] = emulated_cut(sum);
+            s[n] = emulated_sum(add ? s[n] : 0, rows[r], key, 16);
         }
     }
 }
@@ -413,12 +410,10 @@ static void do_pv(float *o, const uint *p, ulong64 v)
     emulated_meet_warp();
     for (int c = 0; c < emulated_facts()->columns / 4; c++) {
         const int column = 8 * (c / 2) + 2 * (i->lane % 4) + c % 2, n = c / 2 * 4 + c % 2;
-        double sum[2] = {o[n], o[n + 2]};
-        for (int k = 0; k < 16; k++) {
-            const double y = of[operand_element(v, column / 64, k / 8, k % 8 * 128 + column % 64 * 2)];
-            sum[0] += rows[0][k] * y, sum[1] += rows[1][k] * y;
-        }
-        o[n] = emulated_cut(sum[0]), o[n + 2] = emulated_cut(sum[1]);
+        float y[16];
+        for (int k = 0; k < 16; k++)
+            y[k] = of[operand_element(v, column / 64, k / 8, k % 8 * 128 + column % 64 * 2)];
+        o[n] = emulated_sum(o[n], rows[0], y, 16), o[n + 2] = emulated_sum(o[n + 2], rows[1], y, 16);
     }
 }
 
