@@ -81,9 +81,8 @@
  *
  *   One plan gives a query row the same bits whatever the number of threads or parts, the workspace, the strides, and
  *   the rest of the batch. (The one exception is a run that needs a second kernel: note 6 of attn_execute_cl.) Two
- *   plans may have different variants and then differ in the last bits; pin the variant where that matters, or
- *   set attn_problem.invariant, whose promise holds between plans. Every
- *   variant keeps the same error bounds:
+ *   plans may have different variants and then differ in the last bits; pin the variant where that matters, or set
+ *   attn_problem.invariant, whose promise holds between plans. Every variant keeps the same error bounds:
  *     max |O - exact|   <= 2 max |naive - exact| + (2^-23 (2 + max |x|) + u) max |v|
  *     max |LSE - exact| <= 2 max |naive - exact| + 2^-22 (1 + max |x|) + u + 2^-23 max |LSE|
  *   where naive is a three-pass computation with f32 scores whose probabilities and output are rounded to their element
