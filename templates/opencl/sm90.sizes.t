@@ -64,8 +64,7 @@
 % let DV = SHARES ? 64*ceil_div(VB, 2) : HDV
 % let NO = DV/2
 %# Whether a score is two sums, of every other 16 columns each: see sm.sizes.t.
-% assert SUMS <= 2, "isa sm90 has registers for two sums of a score at most"
-% let HALVES = SUMS == 2
+% let HALVES = SUMS > 1
 % let NO_2 = SHARES ? (HDV - DV)/2 : 0
 % let OB = ceil_div(DV, 64)
 %# Shared memory, in bytes: Q (twice where there is room, for the next tile); the stages of K and of V; as many boxes of O as have room

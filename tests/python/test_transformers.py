@@ -156,12 +156,14 @@ class Models(unittest.TestCase):
         self.assertTrue(torch.equal(key.grad, torch.full_like(key, 2)))
 
     def test_growing_cache(self):
-        """generate() makes a cache that grows for attngen alone, unless it is given one; beams and rollbacks change it."""
+        """On the processor generate() makes a cache that grows for attngen alone, unless it is given one; beams and rollbacks
+        change it."""
         from attngen._growing import GrowingCache, GrowingLayer
         model, other = both(transformers.LlamaForCausalLM, transformers.LlamaConfig(**small))
         x = torch.randint(3, 200, (2, 17), device=DEVICE)
         options = dict(max_new_tokens=20, do_sample=False, return_dict_in_generate=True)
-        for m, kind in ((model, transformers.cache_utils.DynamicLayer), (other, GrowingLayer)):
+        plain = transformers.cache_utils.DynamicLayer
+        for m, kind in ((model, plain), (other, GrowingLayer if DEVICE == "cpu" else plain)):
             cache = m.generate(x, **options).past_key_values
             self.assertEqual({type(layer) for layer in cache.layers}, {kind})
             self.assertEqual(type(cache), transformers.DynamicCache)

@@ -184,8 +184,9 @@ _names: Set[str] = set()  # that register() was given
 
 
 def _let_grow() -> None:
-    """Has generate() of models with these names make a cache whose layers grow in place. A cache that the caller gives, or
-    asks for by cache_implementation, stays what it is."""
+    """Has generate() of models with these names, on the processor, make a cache whose layers grow in place. A cache that the
+    caller gives, or asks for by cache_implementation, stays what it is. On a card copies run beside the host, which such
+    layers take more time of."""
     from transformers.generation.utils import GenerationMixin
     own: Any = getattr(GenerationMixin, "_prepare_cache_for_generation", None)
     if own is None or hasattr(own, "attngen"):
@@ -195,7 +196,7 @@ def _let_grow() -> None:
         given = model_kwargs.get("past_key_values")
         found = own(self, generation_config, model_kwargs, *args, **kwargs)
         made = model_kwargs.get("past_key_values")
-        if made is not given and self.config.get_text_config(decoder=True)._attn_implementation in _names:
+        if made is not given and self.device.type == "cpu" and self.config.get_text_config(decoder=True)._attn_implementation in _names:
             from . import _growing
             _growing.let_grow(made)
         return found
@@ -208,7 +209,7 @@ def register(name: str = "attngen") -> None:
     """Registers attn_implementation=name with transformers, with the masks of "sdpa"; and "paged|" + name, which
     continuous batching uses and which takes no mask. Where transformers no longer know the prefix "paged|", which is since
     5.20, generate_batch uses it for models with attn_implementation=name. The cache that generate() makes for such a model
-    by default is a GrowingCache then."""
+    on the processor by default is a GrowingCache then."""
     import transformers
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
