@@ -1,5 +1,18 @@
 %# What ends a group of rows of kernels on tiles: rows whose sums say that an exponent was too far off are computed again, and outputs are
 %# delivered.
+/* The scores of a block from all parts of its keys, modified and hidden as in the pipeline, but nowhere cut off. */
+static void open_scores(const struct head *x, const struct group *g, int64_t block, float *space)
+{
+% if SPLIT
+    pack(x, block${ACROSS ? ", 1" : ""});
+% end
+    ${ROUGH ? "exact_scores" : "scores"}(g->q, x->w->k${SPLIT ? "" : " + block * "}${SPLIT ? "" : KBLOCK}, space);
+% if MODIFY
+    modify(x, g, block, space${UNBOUNDED ? ", -MINUS_INFINITY" : ""}${LEAST ? ", MINUS_INFINITY" : ""});
+% end
+    hide(x, g, block, space);
+}
+
 % if INVARIANT
 /* Computes those rows of a group again whose bits are set: by their true maxima, first these, then everything else. */
 static void redo(const struct head *x, struct group *g, uint32_t lost)
@@ -21,14 +34,7 @@ static void redo(const struct head *x, struct group *g)
     for (int64_t r = 0; r < ${2*STATE}; r++)
         g->state[r] = r % ${STATE} < ${SUM} ? MINUS_INFINITY : 0.0f;
     for (int64_t block = g->begin; block < g->end; block++) {
-% if SPLIT
-        pack(x, block${ACROSS ? ", 1" : ""});
-% end
-        ${ROUGH ? "exact_scores" : "scores"}(g->q, x->w->k${SPLIT ? "" : " + block * "}${SPLIT ? "" : KBLOCK}, space);
-% if MODIFY
-        modify(x, g, block, space${UNBOUNDED ? ", -MINUS_INFINITY" : ""}${LEAST ? ", MINUS_INFINITY" : ""});
-% end
-        hide(x, g, block, space);
+        open_scores(x, g, block, space);
         tops(space, g->state${KEYED and not MODIFY ? ", x->w->side + block * " : ""}${KEYED and not MODIFY ? SIDE : ""});
     }
     for (int64_t r = 0; r < ${2*STATE}; r++)
@@ -37,14 +43,7 @@ static void redo(const struct head *x, struct group *g)
             g->state[r + ${BIAS_AT}] = -g->state[r + ${BASE}];
         }
     for (int64_t block = g->begin; block < g->end; block++) {
-% if SPLIT
-        pack(x, block${ACROSS ? ", 1" : ""});
-% end
-        ${ROUGH ? "exact_scores" : "scores"}(g->q, x->w->k${SPLIT ? "" : " + block * "}${SPLIT ? "" : KBLOCK}, space);
-% if MODIFY
-        modify(x, g, block, space${UNBOUNDED ? ", -MINUS_INFINITY" : ""}${LEAST ? ", MINUS_INFINITY" : ""});
-% end
-        hide(x, g, block, space);
+        open_scores(x, g, block, space);
         exponentials(space, g->parts, g->state${KEYED ? ", x->w->side + block * " : ""}${KEYED ? SIDE : ""});
         values(space, x->w->v${SPLIT ? "" : " + block * "}${SPLIT ? "" : VBLOCK}, g->o);
     }
