@@ -155,8 +155,19 @@ static const struct kind {
     {"attn_f16_kvq4_0_of32_d96v160_on_sm80_q32k32_r32", IN_BLOCKS},
     {"attn_bf16_kvq4_0_d64v96_paged_on_sm80_q64k32_r16", IN_BLOCKS},
 };
-enum { KINDS = sizeof kinds / sizeof *kinds, BK = 32, KEYS_MOST = 2 * BK, BQ_MOST = 64, DIM_MOST = 160, PAGE_ROWS = 5, PAGES = 16,
-       ROWS = PAGES * PAGE_ROWS, ROW_BYTES = 240, MOST_APART = 3, DRAWS = 3 };
+enum {
+    KINDS = sizeof kinds / sizeof *kinds,
+    BK = 32,
+    KEYS_MOST = 2 * BK,
+    BQ_MOST = 64,
+    DIM_MOST = 160,
+    PAGE_ROWS = 5,
+    PAGES = 16,
+    ROWS = PAGES * PAGE_ROWS,
+    ROW_BYTES = 240,
+    MOST_APART = 3,
+    DRAWS = 3
+};
 
 struct suite {
     struct card card;
@@ -298,11 +309,16 @@ static void run(const struct suite *s, int which, struct problem *d)
         strides[4 + 3 * i] = d->scaling == PAGE ? 1 : d->scaling == ROW ? PAGE_ROWS * both[i]->apart : 0;
         strides[5 + 3 * i] = d->scaling == ROW ? both[i]->apart : 0;
     }
-    cl_mem m[] = {card_buffer(c, d->q, sizeof d->q), card_buffer(c, d->k.stored, sizeof d->k.stored),
-                  card_buffer(c, d->values.stored, sizeof d->values.stored), card_buffer(c, d->k.scales, sizeof d->k.scales),
-                  card_buffer(c, d->values.scales, sizeof d->values.scales), card_buffer(c, d->page, sizeof d->page),
-                  card_buffer(c, d->weights, sizeof d->weights), card_buffer(c, d->scores, sizeof d->scores),
-                  card_buffer(c, d->out, sizeof d->out), card_buffer(c, strides, sizeof strides)};
+    cl_mem m[] = {card_buffer(c, d->q, sizeof d->q),
+                  card_buffer(c, d->k.stored, sizeof d->k.stored),
+                  card_buffer(c, d->values.stored, sizeof d->values.stored),
+                  card_buffer(c, d->k.scales, sizeof d->k.scales),
+                  card_buffer(c, d->values.scales, sizeof d->values.scales),
+                  card_buffer(c, d->page, sizeof d->page),
+                  card_buffer(c, d->weights, sizeof d->weights),
+                  card_buffer(c, d->scores, sizeof d->scores),
+                  card_buffer(c, d->out, sizeof d->out),
+                  card_buffer(c, strides, sizeof strides)};
     enum { BUFFERS = sizeof m / sizeof *m };
     struct card_argument args[BUFFERS + 1] = {[BUFFERS] = {sizeof d->keys, &d->keys}};
     for (int i = 0; i < BUFFERS; i++)
@@ -382,29 +398,16 @@ static void test_steps(void **state)
 static int setup(void **state)
 {
     static struct suite suite;
-    struct gen_error err;
     *state = &suite;
     card_open_or_emulate(&suite.card, 80, 1000);
-    for (int which = 0; which < KINDS; which++) {
-        if (variant_decode(kinds[which].name, &suite.variant[which], &err) != 0)
-            fail_msg("%s", err.text);
-        suite.program[which] = card_build(&suite.card, text, sizeof text - 1, &suite.variant[which], GPU_SM80);
-    }
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct suite *s = *state;
     for (int which = 0; which < KINDS; which++)
-        if (s->program[which])
-            s->card.cl->api.clReleaseProgram(s->program[which]);
-    card_close(&s->card);
+        suite.program[which] =
+            card_build_named(&suite.card, text, sizeof text - 1, kinds[which].name, GPU_SM80, &suite.variant[which]);
     return 0;
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_steps)};
-    return cmocka_run_group_tests_name("narrow parts", tests, setup, teardown);
+    return cmocka_run_group_tests_name("narrow parts", tests, setup, card_teardown);
 }

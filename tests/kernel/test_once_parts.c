@@ -57,8 +57,19 @@ static const char text[] =
     "        widen_all(&w, item - 32);\n"
     "}\n";
 
-enum { KINDS = 6, DRAWS = 4, SEQUENCES = 3, HEADS = 2, LONGEST = 200, PAGE_ROWS = 5, PAGES = SEQUENCES * (LONGEST / PAGE_ROWS + 1),
-       ROWS = PAGES * PAGE_ROWS, DIM_MOST = 80, TURN = 7, UNWRITTEN = 0xa5 };
+enum {
+    KINDS = 6,
+    DRAWS = 4,
+    SEQUENCES = 3,
+    HEADS = 2,
+    LONGEST = 200,
+    PAGE_ROWS = 5,
+    PAGES = SEQUENCES * (LONGEST / PAGE_ROWS + 1),
+    ROWS = PAGES * PAGE_ROWS,
+    DIM_MOST = 80,
+    TURN = 7,
+    UNWRITTEN = 0xa5
+};
 static const struct kind {
     const char *name;
     bool even; /* all rows of a head have the same scale */
@@ -129,8 +140,11 @@ static void draw_problem(const struct kind *kind, const struct variant *v, int d
     draw_rows(d, &d->side[1], variant_head_dim_v(v), seed);
     d->a = (struct attn_cl_args){
         .batch = SEQUENCES, .heads = 2 * HEADS, .kv_heads = HEADS, .q_len = 90, .kv_len = longest, .has_lens = 1};
-    d->f = (struct attn_cl_features){.page_stride = PAGES / SEQUENCES, .page_size = PAGE_ROWS, .has_q_starts = packed,
-                                     .has_kv_starts = packed, .q_end_at = SEQUENCES};
+    d->f = (struct attn_cl_features){.page_stride = PAGES / SEQUENCES,
+                                     .page_size = PAGE_ROWS,
+                                     .has_q_starts = packed,
+                                     .has_kv_starts = packed,
+                                     .q_end_at = SEQUENCES};
     const long of_batch = paged ? PAGE_ROWS : packed ? 0 : LONGEST; /* rows from batch to batch, or from page to page */
     for (int i = 0; i < 2; i++) {
         attn_cl_int64 *const stride = i ? d->a.v_stride : d->a.k_stride;
@@ -158,11 +172,16 @@ static void run(const struct suite *s, int which, struct problem *d, size_t grou
     memset(wide, UNWRITTEN, (size_t)d->bytes);
     memset(done, 0, (size_t)d->done_bytes);
     const struct rows *const k = &d->side[0], *const v = &d->side[1];
-    cl_mem m[] = {card_buffer(c, k->stored, sizeof k->stored), card_buffer(c, v->stored, sizeof v->stored),
-                  card_buffer(c, k->scales, sizeof k->scales), card_buffer(c, v->scales, sizeof v->scales),
-                  card_buffer(c, d->lens, sizeof d->lens), card_buffer(c, d->q_starts, sizeof d->q_starts),
-                  card_buffer(c, d->kv_starts, sizeof d->kv_starts), card_buffer(c, d->pages, sizeof d->pages),
-                  card_buffer(c, taken, 4 * sizeof *taken), card_buffer(c, done, (size_t)d->done_bytes),
+    cl_mem m[] = {card_buffer(c, k->stored, sizeof k->stored),
+                  card_buffer(c, v->stored, sizeof v->stored),
+                  card_buffer(c, k->scales, sizeof k->scales),
+                  card_buffer(c, v->scales, sizeof v->scales),
+                  card_buffer(c, d->lens, sizeof d->lens),
+                  card_buffer(c, d->q_starts, sizeof d->q_starts),
+                  card_buffer(c, d->kv_starts, sizeof d->kv_starts),
+                  card_buffer(c, d->pages, sizeof d->pages),
+                  card_buffer(c, taken, 4 * sizeof *taken),
+                  card_buffer(c, done, (size_t)d->done_bytes),
                   card_buffer(c, wide, (size_t)d->bytes)};
     enum { BUFFERS = sizeof m / sizeof *m };
     struct card_argument args[BUFFERS + 2] = {[BUFFERS] = {sizeof d->a, &d->a}, {sizeof d->f, &d->f}};
@@ -251,29 +270,16 @@ static void test_widening(void **state)
 static int setup(void **state)
 {
     static struct suite suite;
-    struct gen_error err;
     *state = &suite;
     card_open_or_emulate(&suite.card, 90, 90);
-    for (int which = 0; which < KINDS; which++) {
-        if (variant_decode(kinds[which].name, &suite.variant[which], &err) != 0)
-            fail_msg("%s", err.text);
-        suite.program[which] = card_build(&suite.card, text, sizeof text - 1, &suite.variant[which], GPU_SM90);
-    }
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct suite *s = *state;
     for (int which = 0; which < KINDS; which++)
-        if (s->program[which])
-            s->card.cl->api.clReleaseProgram(s->program[which]);
-    card_close(&s->card);
+        suite.program[which] =
+            card_build_named(&suite.card, text, sizeof text - 1, kinds[which].name, GPU_SM90, &suite.variant[which]);
     return 0;
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_widening)};
-    return cmocka_run_group_tests_name("once parts", tests, setup, teardown);
+    return cmocka_run_group_tests_name("once parts", tests, setup, card_teardown);
 }

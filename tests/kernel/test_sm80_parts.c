@@ -241,8 +241,7 @@ static void check_scores(int which, int negative, const struct product *d)
             for (int e = 0; e < HD; e++)
                 sum += dtype_load(types[which], d->q, row * HD + e) * dtype_load(types[which], d->k, key * HD + e);
             if (d->scores[item * FRAGMENTS * ns + n] != (negative ? -sum : sum))
-                fail_msg("score %d of item %d: %g, not %g", n, item, (double)d->scores[item * FRAGMENTS * ns + n],
-                         (double)sum);
+                fail_msg("score %d of item %d: %g, not %g", n, item, (double)d->scores[item * FRAGMENTS * ns + n], (double)sum);
         }
 }
 
@@ -255,8 +254,7 @@ static void check_values(int which, int rows, const struct product *d)
             for (int key = 0; key < tile_k[which]; key++)
                 sum += d->p[row][key] * dtype_load(types[which], d->v, key * HDV + e);
             if (d->values[item * FRAGMENTS * NO + n] != sum)
-                fail_msg("output %d of item %d: %g, not %g", n, item, (double)d->values[item * FRAGMENTS * NO + n],
-                         (double)sum);
+                fail_msg("output %d of item %d: %g, not %g", n, item, (double)d->values[item * FRAGMENTS * NO + n], (double)sum);
             if (row < rows && dtype_load(types[which], d->o, row * HDV + e) != dtype_round(types[which], sum))
                 fail_msg("stored row %d, element %d: not %g", row, e, (double)sum);
             if (row >= rows && d->o[row * HDV + e] != 0xa5a5)
@@ -280,8 +278,8 @@ static void test_products(void **state)
             memset(d->o, 0xa5, sizeof d->o);
             for (int item = 0; item < ITEMS; item++)
                 for (int n = 0; n < FRAGMENTS * ns; n++)
-                    d->p[fragment_row(item, n, ns)][fragment_column(item, n, ns)] =
-                        d->weights[item * FRAGMENTS * ns + n] = (float)random_below(&seed, 4);
+                    d->p[fragment_row(item, n, ns)][fragment_column(item, n, ns)] = d->weights[item * FRAGMENTS * ns + n] =
+                        (float)random_below(&seed, 4);
             run_products(s, which, negative, rows, d);
             check_scores(which, negative, d);
             check_values(which, rows, d);
@@ -296,9 +294,8 @@ static void check_edges(const struct suite *s, int which, int i0, int keys, int 
     static float scores[BQ * BK_MOST];
     int reach[ITEMS];
     cl_mem m = card_buffer(c, scores, sizeof scores), m_reach = card_buffer(c, reach, sizeof reach);
-    const struct card_argument args[] = {
-        {sizeof m, &m},     {sizeof i0, &i0}, {sizeof keys, &keys},      {sizeof offset, &offset},
-        {sizeof low, &low}, {sizeof j, &j},   {sizeof m_reach, &m_reach}};
+    const struct card_argument args[] = {{sizeof m, &m},     {sizeof i0, &i0}, {sizeof keys, &keys},      {sizeof offset, &offset},
+                                         {sizeof low, &low}, {sizeof j, &j},   {sizeof m_reach, &m_reach}};
     card_run(c, s->program[which], "edges", ITEMS, args, 7);
     card_read(c, m, scores, sizeof scores);
     card_read(c, m_reach, reach, sizeof reach);
@@ -390,16 +387,6 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
-{
-    struct suite *s = *state;
-    for (int which = 0; which < KINDS; which++)
-        if (s->program[which])
-            s->card.cl->api.clReleaseProgram(s->program[which]);
-    card_close(&s->card);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -408,5 +395,5 @@ int main(void)
         cmocka_unit_test(test_edges),
         cmocka_unit_test(test_sums),
     };
-    return cmocka_run_group_tests_name("sm80 parts", tests, setup, teardown);
+    return cmocka_run_group_tests_name("sm80 parts", tests, setup, card_teardown);
 }

@@ -209,8 +209,8 @@ static void run(const struct suite *s, bool other, const char *name, const struc
 /* [sequence, row, head, element]: neighbours in memory are of another head. */
 static void map_of(bool other, int width, int rows, unsigned long out[16])
 {
-    const struct attn_cl_tensor x = {
-        "x", !other, width, {SEQUENCES, HEADS, ROWS}, {ROWS * HEADS * width, width, HEADS * width}, rows, 0, false};
+    const struct attn_cl_tensor x = {"x",  !other, width, {SEQUENCES, HEADS, ROWS}, {ROWS * HEADS * width, width, HEADS * width},
+                                     rows, 0,      false};
     struct gen_error err;
     uint64_t words[16];
     if (tma_map(&x, words, &err) != 0)
@@ -234,9 +234,8 @@ static int fragment_column(int item, int n)
 }
 
 /* ---- maps ---- */
-typedef int encode_tiled(void *map, int type, unsigned rank, void *address, const uint64_t *dims,
-                         const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
-                         int swizzle, int fetch, int fill);
+typedef int encode_tiled(void *map, int type, unsigned rank, void *address, const uint64_t *dims, const uint64_t *strides,
+                         const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int fetch, int fill);
 
 static void *function(void *library, const char *name)
 {
@@ -250,9 +249,9 @@ static void check_map(encode_tiled *encode, uint64_t *seed)
 {
     const bool grouped = random_below(seed, 2);
     struct attn_cl_tensor x = {.name = "x",
-                           .bf16 = random_below(seed, 2),
-                           .width = 8 * (1 + random_below(seed, 32)),
-                           .rows = grouped ? (int)(1 + random_below(seed, 64)) : 8 * (int)(1 + random_below(seed, 32))};
+                               .bf16 = random_below(seed, 2),
+                               .width = 8 * (1 + random_below(seed, 32)),
+                               .rows = grouped ? (int)(1 + random_below(seed, 64)) : 8 * (int)(1 + random_below(seed, 32))};
     x.once = random_below(seed, 2);
     x.heads = grouped ? (int)(1 + random_below(seed, 64 / x.rows)) : 0;
     for (int i = 0; i < (grouped ? 4 : 3); i++) {
@@ -270,16 +269,16 @@ static void check_map(encode_tiled *encode, uint64_t *seed)
     _Alignas(64) uint64_t theirs[16];
     uint64_t ours[16];
     struct gen_error err = {0};
-    int code = encode(theirs, x.bf16 ? 9 : 6, grouped ? 5 : 4, (void *)(uintptr_t)address, dims, strides, box, steps, 0,
-                      3, x.once ? 2 : 3, 0);
+    int code = encode(theirs, x.bf16 ? 9 : 6, grouped ? 5 : 4, (void *)(uintptr_t)address, dims, strides, box, steps, 0, 3,
+                      x.once ? 2 : 3, 0);
     if (code != 0 || tma_map(&x, ours, &err) != 0)
         fail_msg("CUDA error %d; %s", code, err.text);
     ours[0] = address;
     for (int i = 0; i < 16; i++)
         if (ours[i] != theirs[i])
             fail_msg("word %d is %016llx, not %016llx; strides %lld %lld %lld %lld", i, (unsigned long long)ours[i],
-                     (unsigned long long)theirs[i], (long long)x.stride[0], (long long)x.stride[1],
-                     (long long)x.stride[2], (long long)x.stride[3]);
+                     (unsigned long long)theirs[i], (long long)x.stride[0], (long long)x.stride[1], (long long)x.stride[2],
+                     (long long)x.stride[3]);
 }
 
 /* Every word as the driver's own function makes it, which wants a context of its own. */
@@ -321,11 +320,10 @@ static void test_box(void **state)
         const int *place = places[p];
         map_of(false, HD, BK, maps.k);
         memset(raw, 0xff, sizeof raw);
-        cl_mem m_in = card_buffer(&on->card, in, COUNT * sizeof *in),
-               room = card_buffer(&on->card, zeros, sizeof zeros), m_raw = card_buffer(&on->card, raw, sizeof raw);
-        const struct card_argument args[] = {{sizeof m_in, &m_in},       {sizeof maps, &maps},
-                                             {sizeof room, &room},       {sizeof m_raw, &m_raw},
-                                             {sizeof *place, &place[0]}, {sizeof *place, &place[1]},
+        cl_mem m_in = card_buffer(&on->card, in, COUNT * sizeof *in), room = card_buffer(&on->card, zeros, sizeof zeros),
+               m_raw = card_buffer(&on->card, raw, sizeof raw);
+        const struct card_argument args[] = {{sizeof m_in, &m_in},       {sizeof maps, &maps},       {sizeof room, &room},
+                                             {sizeof m_raw, &m_raw},     {sizeof *place, &place[0]}, {sizeof *place, &place[1]},
                                              {sizeof *place, &place[2]}, {sizeof *place, &place[3]}};
         run(on, false, "box", args, sizeof args / sizeof *args);
         card_read(&on->card, m_raw, raw, sizeof raw);
@@ -364,14 +362,13 @@ static void run_products(const struct suite *on, bool other, int negative, struc
     map_of(other, HD, BK, maps.k);
     map_of(other, HDV, BK, maps.v);
     map_of(other, HDV, 64, maps.o);
-    cl_mem m[8] = {
-        card_buffer(&on->card, d->q, sizeof d->q),           card_buffer(&on->card, d->k, sizeof d->k),
-        card_buffer(&on->card, d->v, sizeof d->v),           card_buffer(&on->card, d->o, sizeof d->o),
-        card_buffer(&on->card, zeros, sizeof zeros),         card_buffer(&on->card, d->weights, sizeof d->weights),
-        card_buffer(&on->card, d->scores, sizeof d->scores), card_buffer(&on->card, d->values, sizeof d->values)};
-    const struct card_argument args[] = {
-        {sizeof *m, &m[0]}, {sizeof *m, &m[1]}, {sizeof *m, &m[2]}, {sizeof *m, &m[3]}, {sizeof maps, &maps},
-        {sizeof *m, &m[4]}, {sizeof *m, &m[5]}, {sizeof *m, &m[6]}, {sizeof *m, &m[7]}, {sizeof negative, &negative}};
+    cl_mem m[8] = {card_buffer(&on->card, d->q, sizeof d->q),           card_buffer(&on->card, d->k, sizeof d->k),
+                   card_buffer(&on->card, d->v, sizeof d->v),           card_buffer(&on->card, d->o, sizeof d->o),
+                   card_buffer(&on->card, zeros, sizeof zeros),         card_buffer(&on->card, d->weights, sizeof d->weights),
+                   card_buffer(&on->card, d->scores, sizeof d->scores), card_buffer(&on->card, d->values, sizeof d->values)};
+    const struct card_argument args[] = {{sizeof *m, &m[0]},   {sizeof *m, &m[1]},          {sizeof *m, &m[2]}, {sizeof *m, &m[3]},
+                                         {sizeof maps, &maps}, {sizeof *m, &m[4]},          {sizeof *m, &m[5]}, {sizeof *m, &m[6]},
+                                         {sizeof *m, &m[7]},   {sizeof negative, &negative}};
     run(on, other, "products", args, sizeof args / sizeof *args);
     card_read(&on->card, m[3], d->o, sizeof d->o);
     card_read(&on->card, m[6], d->scores, sizeof d->scores);
@@ -393,8 +390,7 @@ static void check_products(const struct suite *on, bool other, int negative)
     memset(d->o, 0xa5, sizeof d->o);
     for (int item = 0; item < ITEMS; item++)
         for (int n = 0; n < NS; n++)
-            d->p[fragment_row(item, n)][fragment_column(item, n)] = d->weights[item * NS + n] =
-                (float)random_below(&seed, 4);
+            d->p[fragment_row(item, n)][fragment_column(item, n)] = d->weights[item * NS + n] = (float)random_below(&seed, 4);
     run_products(on, other, negative, d);
     for (int item = 0; item < ITEMS; item++)
         for (int n = 0; n < NS; n++) {
@@ -409,8 +405,7 @@ static void check_products(const struct suite *on, bool other, int negative)
         for (int n = 0; n < NO; n++) {
             float sum = 1; /* what the output was before */
             for (int key = 0; key < BK; key++)
-                sum += d->p[fragment_row(item, n)][key] *
-                       dtype_load(type, d->v, at(HDV, 1, key, 1, fragment_column(item, n)));
+                sum += d->p[fragment_row(item, n)][key] * dtype_load(type, d->v, at(HDV, 1, key, 1, fragment_column(item, n)));
             if (d->values[item * NO + n] != sum)
                 fail_msg("output %d of item %d: %g, not %g", n, item, (double)d->values[item * NO + n], (double)sum);
             int row = 100 + fragment_row(item, n);
@@ -460,8 +455,8 @@ static void window_rows(int first[64], int seen[64], int low, int offset)
     }
 }
 
-static void check_row(int row, const float *was, const float *got, const int key_range[2], const float *rows,
-                      double scale, bool lazy)
+static void check_row(int row, const float *was, const float *got, const int key_range[2], const float *rows, double scale,
+                      bool lazy)
 {
     const int first = key_range[0], seen = key_range[1];
     double top = rows[row], low = rows[128 + row], sum, largest = -INFINITY;
@@ -624,26 +619,11 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
-{
-    struct suite *s = *state;
-    const cl_program all[] = {s->program[0], s->program[1], s->narrow[0], s->narrow[1], s->once[0], s->once[1]};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i])
-            s->card.cl->api.clReleaseProgram(all[i]);
-    card_close(&s->card);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_maps),
-        cmocka_unit_test(test_box),
-        cmocka_unit_test(test_products),
-        cmocka_unit_test(test_step),
-        cmocka_unit_test(test_widen),
-        cmocka_unit_test(test_once),
+        cmocka_unit_test(test_maps), cmocka_unit_test(test_box),   cmocka_unit_test(test_products),
+        cmocka_unit_test(test_step), cmocka_unit_test(test_widen), cmocka_unit_test(test_once),
     };
-    return cmocka_run_group_tests_name("sm90 parts", tests, setup, teardown);
+    return cmocka_run_group_tests_name("sm90 parts", tests, setup, card_teardown);
 }

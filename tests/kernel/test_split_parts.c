@@ -121,12 +121,12 @@ static struct attn_cl_split split_of(int rows, int heads, int q_len, int kv_len)
 static void map_of(int width, const struct attn_cl_split *split, unsigned long out[16])
 {
     const struct attn_cl_tensor x = {.name = "x",
-                                 .bf16 = true,
-                                 .width = width,
-                                 .count = {SEQUENCES, KV_HEADS, ROWS, GROUP},
-                                 .stride = {ROWS * HEADS * width, GROUP * width, HEADS * width, width},
-                                 .rows = split->rows,
-                                 .heads = split->heads};
+                                     .bf16 = true,
+                                     .width = width,
+                                     .count = {SEQUENCES, KV_HEADS, ROWS, GROUP},
+                                     .stride = {ROWS * HEADS * width, GROUP * width, HEADS * width, width},
+                                     .rows = split->rows,
+                                     .heads = split->heads};
     struct gen_error err;
     uint64_t words[16];
     if (tma_map(&x, words, &err) != 0)
@@ -154,15 +154,15 @@ static void check_slice(const struct slices *d, const struct attn_cl_split *spli
             const uint16_t expected = inside ? d->in[at(HD, b, i, g * GROUP + head, e)] : 0;
             const uint16_t got = d->raw[e / 64][r][((e % 64 / 8) ^ (r % 8)) * 8 + e % 8];
             if (got != expected)
-                fail_msg("%d rows of %d heads from %d, %d: row %d, element %d: %u, not %u", split->rows, split->heads,
-                         i0, h, r, e, got, expected);
+                fail_msg("%d rows of %d heads from %d, %d: row %d, element %d: %u, not %u", split->rows, split->heads, i0, h, r, e,
+                         got, expected);
             if (inside && e < HDV && d->out[at(HDV, b, i, g * GROUP + head, e)] != expected)
                 fail_msg("row %d of head %d, element %d was not stored", i, head, e);
         }
     for (int row = 0; row < SEQUENCES * ROWS * HEADS; row++) {
         const int head = row % HEADS, i = row / HEADS % ROWS;
-        const bool mine = row / HEADS / ROWS == b && head / GROUP == g && head % GROUP >= h &&
-                          head % GROUP < h + split->heads && i >= i0 && i < i0 + split->rows;
+        const bool mine = row / HEADS / ROWS == b && head / GROUP == g && head % GROUP >= h && head % GROUP < h + split->heads &&
+                          i >= i0 && i < i0 + split->rows;
         for (int e = 0; e < HDV; e++)
             if (!mine && d->out[row * HDV + e] != 0xa5a5)
                 fail_msg("written outside the slice: row %d, head %d", i, head);
@@ -190,11 +190,10 @@ static void test_slices(void **state)
         memset(d.out, 0xa5, sizeof d.out);
         cl_mem in = card_buffer(&on->card, d.in, sizeof d.in), out = card_buffer(&on->card, d.out, sizeof d.out),
                room = card_buffer(&on->card, zeros, sizeof zeros), raw = card_buffer(&on->card, d.raw, sizeof d.raw);
-        const struct card_argument args[] = {{sizeof in, &in},           {sizeof out, &out},
-                                             {sizeof maps, &maps},       {sizeof split, &split},
-                                             {sizeof room, &room},       {sizeof raw, &raw},
-                                             {sizeof *place, &place[0]}, {sizeof *place, &place[1]},
-                                             {sizeof *place, &place[2]}, {sizeof *place, &place[3]}};
+        const struct card_argument args[] = {{sizeof in, &in},           {sizeof out, &out},         {sizeof maps, &maps},
+                                             {sizeof split, &split},     {sizeof room, &room},       {sizeof raw, &raw},
+                                             {sizeof *place, &place[0]}, {sizeof *place, &place[1]}, {sizeof *place, &place[2]},
+                                             {sizeof *place, &place[3]}};
         card_run(&on->card, on->program[0], "slice", ITEMS, args, sizeof args / sizeof *args);
         card_read(&on->card, out, d.out, sizeof d.out);
         card_read(&on->card, raw, d.raw, sizeof d.raw);
@@ -227,9 +226,8 @@ static void check_units(const int (*u)[8], int count, const struct attn_cl_args 
         const int i0 = slice % split->along * SLICE, last = (i0 + SLICE < a->q_len ? i0 + SLICE : (int)a->q_len) - 1;
         const int all = tiles_of(causal, last, (int)lens[b], (int)(a->offset + lens[b] - a->q_len));
         const int from = number * SPLIT / BK, most = all - from < SPLIT / BK ? all - from : SPLIT / BK;
-        const int expected[8] = {
-            i0,     slice / split->along * split->heads,  pair % KV_HEADS, b, from, most > 0 ? most : 0,
-            number, (all + SPLIT / BK - 1) / (SPLIT / BK)};
+        const int expected[8] = {i0,     slice / split->along * split->heads,  pair % KV_HEADS, b, from, most > 0 ? most : 0,
+                                 number, (all + SPLIT / BK - 1) / (SPLIT / BK)};
         for (int f = 0; f < 8; f++)
             if (u[t][f] != expected[f])
                 fail_msg("unit %d of %d: field %d is %d, not %d", t, count, f, u[t][f], expected[f]);
@@ -308,8 +306,7 @@ static const float *state_of(const float *part, const struct attn_cl_split *spli
 }
 
 /* Of the rows of one slice, from so many splits, in double. */
-static void check_merged(const float *part, const struct attn_cl_split *split, int splits, const uint16_t *o,
-                         const float *lse)
+static void check_merged(const float *part, const struct attn_cl_split *split, int splits, const uint16_t *o, const float *lse)
 {
     for (int r = 0; r < QUERIES * GROUP; r++) {
         const int head = r / QUERIES, i = r % QUERIES;
@@ -353,9 +350,9 @@ static void merge_one(const struct suite *on, float *parts, int splits)
     uint32_t taken = 0;
     cl_mem m[4] = {card_buffer(&on->card, parts, ROOM * sizeof *parts), card_buffer(&on->card, o, sizeof o),
                    card_buffer(&on->card, lse, sizeof lse), card_buffer(&on->card, &taken, sizeof taken)};
-    const struct card_argument args[] = {{sizeof *m, &m[0]}, {sizeof a, &a},         {sizeof split, &split},
-                                         {sizeof *m, &m[1]}, {sizeof *m, &m[2]},     {sizeof g, &g},
-                                         {sizeof b, &b},     {sizeof slice, &slice}, {sizeof splits, &splits}, {sizeof *m, &m[3]}};
+    const struct card_argument args[] = {
+        {sizeof *m, &m[0]}, {sizeof a, &a}, {sizeof split, &split}, {sizeof *m, &m[1]},       {sizeof *m, &m[2]},
+        {sizeof g, &g},     {sizeof b, &b}, {sizeof slice, &slice}, {sizeof splits, &splits}, {sizeof *m, &m[3]}};
     card_run_groups(&on->card, on->program[0], "merged", 3, ITEMS, args, sizeof args / sizeof *args);
     card_read(&on->card, m[1], o, sizeof o);
     card_read(&on->card, m[2], lse, sizeof lse);
@@ -413,16 +410,6 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
-{
-    struct suite *s = *state;
-    for (int i = 0; i < 2; i++)
-        if (s->program[i])
-            s->card.cl->api.clReleaseProgram(s->program[i]);
-    card_close(&s->card);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -430,5 +417,5 @@ int main(void)
         cmocka_unit_test(test_units),
         cmocka_unit_test(test_merge),
     };
-    return cmocka_run_group_tests_name("split parts", tests, setup, teardown);
+    return cmocka_run_group_tests_name("split parts", tests, setup, card_teardown);
 }

@@ -161,18 +161,8 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
-{
-    struct suite *s = *state;
-    for (int type = 0; type < 2; type++)
-        if (s->strips[type])
-            s->card.cl->api.clReleaseProgram(s->strips[type]);
-    card_close(&s->card);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_strips)};
-    return cmocka_run_group_tests_name("strip parts", tests, setup, teardown);
+    return cmocka_run_group_tests_name("strip parts", tests, setup, card_teardown);
 }

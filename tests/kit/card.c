@@ -57,12 +57,20 @@ void card_need_real(const struct card *c)
 
 void card_close(struct card *c)
 {
+    for (int i = 0; i < c->builds; i++)
+        c->cl->api.clReleaseProgram(c->built[i]);
     if (c->queue)
         c->cl->api.clReleaseCommandQueue(c->queue);
     if (c->begin)
         rmdir(c->dir); /* an emulated card is nobody's to close */
     else
         opencl_close(c->cl);
+}
+
+int card_teardown(void **state)
+{
+    card_close(*state);
+    return 0;
 }
 
 static int no_directive(void *self, const char *word, struct lexer *l, struct env *env, struct buf *out, struct gen_error *err)
@@ -133,12 +141,23 @@ cl_program card_build(struct card *c, const char *text, size_t size, const struc
         c->begin(v);
     const struct gpu_source source = {
         .name = "parts", .text = out.data, .size = out.size, .level = level, .local_bytes = local_bytes(&env)};
-    cl_program program = opencl_build_program(c->target, &source, &err);
+    assert_in_range(c->builds, 0, CARD_PROGRAMS - 1);
+    cl_program program = c->built[c->builds] = opencl_build_program(c->target, &source, &err);
     if (!program)
         fail_msg("%s", err.text);
+    c->builds++;
     buf_free(&out);
     arena_free(&arena);
     return program;
+}
+
+cl_program card_build_named(struct card *c, const char *text, size_t size, const char *name, enum gpu_level level,
+                            struct variant *v)
+{
+    struct gen_error err = {0};
+    if (variant_decode(name, v, &err) != 0)
+        fail_msg("%s", err.text);
+    return card_build(c, text, size, v, level);
 }
 
 cl_mem card_buffer(const struct card *c, const void *data, size_t size)

@@ -20,20 +20,12 @@ struct fixture {
 
 static int setup(void **state)
 {
-    struct fixture *f = calloc(1, sizeof *f);
-    if (!f || tuner_enter(&f->t, 0) != 0)
+    struct fixture *f = tuner_fixture(sizeof *f, 0);
+    if (!f)
         return -1;
     tuner_problem(&f->t, ISA_C, 16, 16, 16);
     *state = f;
     return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    int result = tuner_leave(&f->t);
-    free(f);
-    return result;
 }
 
 static void count(void *user, const struct tune_row *row, int done, int of, double left)
@@ -147,7 +139,7 @@ static void test_no_model(void **state)
     tune_result_free(&r);
 }
 
-#define WITH_FIXTURE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define WITH_FIXTURE(test) cmocka_unit_test_setup_teardown(test, setup, tuner_teardown)
 
 int main(void)
 {

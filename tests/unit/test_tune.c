@@ -267,22 +267,14 @@ struct fixture {
 
 static int setup(void **state)
 {
-    struct fixture *f = calloc(1, sizeof *f);
-    if (!f || tuner_enter(&f->t, 2) != 0)
+    struct fixture *f = tuner_fixture(sizeof *f, 2);
+    if (!f)
         return -1;
     tuner_problem(&f->t, tuner_isa(&f->t), 32, 64, 24);
     f->t.target = target_of(1, 1, 1, 64, 64, 1);
     f->cpu = (struct cpu *)((const struct cpu_device *)f->t.device)->cpu;
     *state = f;
     return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    int result = tuner_leave(&f->t);
-    free(f);
-    return result;
 }
 
 static void count_settled(void *user, const struct tune_row *row, int done, int of, double left)
@@ -739,7 +731,7 @@ static void test_invariant_order(void **state)
     }
 }
 
-#define WITH_FIXTURE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define WITH_FIXTURE(test) cmocka_unit_test_setup_teardown(test, setup, tuner_teardown)
 
 int main(void)
 {

@@ -27,8 +27,8 @@ struct fixture {
 
 static int setup(void **state)
 {
-    struct fixture *f = calloc(1, sizeof *f);
-    if (!f || tuner_enter(&f->t, 1) != 0)
+    struct fixture *f = tuner_fixture(sizeof *f, 1);
+    if (!f)
         return -1;
     tuner_problem(&f->t, tuner_isa(&f->t), 32, 64, 24);
     f->broken = *(const struct cpu_device *)f->t.device;
@@ -36,14 +36,6 @@ static int setup(void **state)
     f->broken.base.backend = &f->backend;
     *state = f;
     return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    int result = tuner_leave(&f->t);
-    free(f);
-    return result;
 }
 
 static void count_settled(void *user, const struct tune_row *row, int done, int of, double left)
@@ -158,8 +150,8 @@ static void test_no_room_to_compile(void **state)
 
 static int calls; /* of the functions below, by the one thread of a test */
 
-static int compile_later(struct device *device, const struct variant *variant, const struct gen_text *text,
-                         struct kernel *out, struct gen_error *err)
+static int compile_later(struct device *device, const struct variant *variant, const struct gen_text *text, struct kernel *out,
+                         struct gen_error *err)
 {
     *out = (struct kernel){0};
     if (calls++ > 0)
@@ -168,8 +160,8 @@ static int compile_later(struct device *device, const struct variant *variant, c
     return COMPILE_FAILED;
 }
 
-static int refuse_first(struct device *device, const struct variant *variant, const struct gen_text *text,
-                        struct kernel *out, struct gen_error *err)
+static int refuse_first(struct device *device, const struct variant *variant, const struct gen_text *text, struct kernel *out,
+                        struct gen_error *err)
 {
     int result = compile_later(device, variant, text, out, err);
     return result == COMPILE_FAILED ? COMPILE_REFUSED : result;
@@ -245,8 +237,8 @@ static int no_time(const struct kernel *kernel, const struct attn_args *args, do
 
 static struct kernel_functions odd_functions;
 
-static int compile_odd(struct device *device, const struct variant *variant, const struct gen_text *text,
-                       struct kernel *out, struct gen_error *err)
+static int compile_odd(struct device *device, const struct variant *variant, const struct gen_text *text, struct kernel *out,
+                       struct gen_error *err)
 {
     int result = cpu_backend.compile(device, variant, text, out, err);
     if (result == 0)
@@ -402,8 +394,7 @@ static void test_plain_c_by_the_cache(void **state)
         int more = tuning_space(&f->t.target.caller, (enum isa)isa, all, 1024);
         for (int i = 0; i < more; i++, n++) {
             struct cache_row *row = &rows[n];
-            *row =
-                (struct cache_row){.state = isa == ISA_C ? CACHE_TIMED : CACHE_WRONG, .source = 1, .when = time(NULL)};
+            *row = (struct cache_row){.state = isa == ISA_C ? CACHE_TIMED : CACHE_WRONG, .source = 1, .when = time(NULL)};
             variant_encode(&all[i], row->name);
             if (isa != ISA_C)
                 continue;
@@ -424,8 +415,8 @@ static void test_plain_c_by_the_cache(void **state)
     free(rows);
 }
 
-static int compile_plain_c(struct device *device, const struct variant *variant, const struct gen_text *text,
-                           struct kernel *out, struct gen_error *err)
+static int compile_plain_c(struct device *device, const struct variant *variant, const struct gen_text *text, struct kernel *out,
+                           struct gen_error *err)
 {
     if (variant->field[F_ISA] == ISA_C)
         return cpu_backend.compile(device, variant, text, out, err);
@@ -510,7 +501,7 @@ static void test_interrupted_at_once(void **state)
     tune_result_free(&r);
 }
 
-#define WITH_FIXTURE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define WITH_FIXTURE(test) cmocka_unit_test_setup_teardown(test, setup, tuner_teardown)
 
 int main(void)
 {

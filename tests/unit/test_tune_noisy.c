@@ -17,7 +17,7 @@ struct fixture {
     struct tuner t;
     struct backend backend;
     struct cpu_device timed; /* the processor, but that its clock is the test's */
-    bool quiet; /* the machine is */
+    bool quiet;              /* the machine is */
     int asked, looked_at;
 };
 
@@ -47,8 +47,8 @@ static int compile_clocked(struct device *device, const struct variant *v, const
 
 static int setup(void **state)
 {
-    struct fixture *f = calloc(1, sizeof *f);
-    if (!f || tuner_enter(&f->t, 0) != 0)
+    struct fixture *f = tuner_fixture(sizeof *f, 0);
+    if (!f)
         return -1;
     tuner_problem(&f->t, ISA_C, 16, 16, 16);
     f->timed = *(const struct cpu_device *)f->t.device;
@@ -59,14 +59,6 @@ static int setup(void **state)
     f->timed.base.on_cores = false; /* so that samples count whatever this machine does */
     *state = f;
     return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    int result = tuner_leave(&f->t);
-    free(f);
-    return result;
 }
 
 static void count(void *user, const struct tune_row *row, int done, int of, double left)
@@ -232,9 +224,13 @@ static void test_not_reached(void **state)
     tune_with(f, 1e-3, 1.5e-3, &r);
     tune_result_free(&r);
     change_rows(f, make_older);
-    struct tune_settings s = {.rigor = ATTN_MEASURE, .time_limit = 1e-6, .only = f->t.some, .only_count = TUNER_SOME,
+    struct tune_settings s = {.rigor = ATTN_MEASURE,
+                              .time_limit = 1e-6,
+                              .only = f->t.some,
+                              .only_count = TUNER_SOME,
                               .extend = true,
-                              .quiet = is_quiet, .user = f};
+                              .quiet = is_quiet,
+                              .user = f};
     f->quiet = true;
     assert_int_equal(tune(&f->timed.base, &f->t.target, &s, &r, &err), 0);
     assert_int_equal(r.n, TUNER_SOME);
@@ -254,11 +250,10 @@ static void test_quiet(void **state)
     assert_true(!quiet || took > 0.1); /* it was looked for as long as is said */
 }
 
-#define WITH_FIXTURE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define WITH_FIXTURE(test) cmocka_unit_test_setup_teardown(test, setup, tuner_teardown)
 int main(void)
 {
-    const struct CMUnitTest tests[] = {WITH_FIXTURE(test_marks), WITH_FIXTURE(test_when_again),
-                                       WITH_FIXTURE(test_only_the_noisy), WITH_FIXTURE(test_not_reached),
-                                       WITH_FIXTURE(test_quiet)};
+    const struct CMUnitTest tests[] = {WITH_FIXTURE(test_marks), WITH_FIXTURE(test_when_again), WITH_FIXTURE(test_only_the_noisy),
+                                       WITH_FIXTURE(test_not_reached), WITH_FIXTURE(test_quiet)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

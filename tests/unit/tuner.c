@@ -1,7 +1,9 @@
 /* tuner.c - see tuner.h. */
 #include "tuner.h"
 
-int tuner_enter(struct tuner *t, int threads)
+#include <stdlib.h>
+
+static int enter(struct tuner *t, int threads)
 {
     struct gen_error err;
     void *place;
@@ -16,24 +18,30 @@ int tuner_enter(struct tuner *t, int threads)
     return 0;
 }
 
-int tuner_leave(struct tuner *t)
+void *tuner_fixture(size_t size, int threads)
 {
+    struct tuner *t = calloc(1, size);
+    if (t && enter(t, threads) == 0)
+        return t;
+    free(t);
+    return NULL;
+}
+
+int tuner_teardown(void **state)
+{
+    struct tuner *t = *state;
     void *place = t->place;
     devices_close(t->devices);
     pool_destroy(t->pool);
     gen_close(t->gen);
+    free(t);
     return place_leave(&place);
 }
 
 void tuner_problem(struct tuner *t, enum isa isa, int head_dim, int length, int tile_q)
 {
-    t->target = (struct tune_target){.caller = variant_default(ISA_C),
-                                     .heads = 1,
-                                     .kv_heads = 1,
-                                     .batch = 1,
-                                     .q_len = length,
-                                     .kv_len = length,
-                                     .threads = 1};
+    t->target = (struct tune_target){
+        .caller = variant_default(ISA_C), .heads = 1, .kv_heads = 1, .batch = 1, .q_len = length, .kv_len = length, .threads = 1};
     t->target.caller.field[F_HEAD_DIM] = head_dim;
     for (int i = 0; i < TUNER_SOME; i++) {
         t->some[i] = variant_default(isa);

@@ -23,9 +23,10 @@ struct tuner {
     struct variant some[TUNER_SOME];
 };
 
-/* Opens everything but the problem; threads: of the pool, 0 for none. 0, or -1. It must stay where it is. */
-int tuner_enter(struct tuner *t, int threads);
-int tuner_leave(struct tuner *t);
+/* A test's own fixture: `size` bytes, all 0 but for the struct tuner that they begin with, in which everything but the problem is
+ * opened. threads: of the pool, 0 for none. NULL where something cannot be opened. */
+void *tuner_fixture(size_t size, int threads);
+int tuner_teardown(void **state); /* of a test whose state is such a fixture; it is released, too */
 
 /* One head of so many queries and keys on one thread; candidates have tiles of once, twice and three times tile_q. */
 void tuner_problem(struct tuner *t, enum isa isa, int head_dim, int length, int tile_q);
