@@ -60,6 +60,8 @@
 % let STORE_LAST = SPLIT ? (SINK ? "leave_output(x, x->nq - 1, 1, out, factor, a, lse, sinks)" : "leave_output(x, x->nq - 1, 1, out, factor, a, lse)") : STORE
 % let NEXT_K = INSIDE ? "x->nk += x->step" : "x->nk++"
 % let NEXT_V = INSIDE ? "x->nv += x->step" : "x->nv++"
+%# Maxima are of scores without the scale of their keys; the LSE wants them with it.
+% let WHOLE_TOPS = FOLDS ? "rows.top[0] *= unit[0], rows.top[1] *= unit[1]" : "rows.top[0] *= unit, rows.top[1] *= unit"
 % let AND_SINKS = SINK ? ", sinks" : ""
 % let IN_SCORES = UNITS ? "s, unit, " : NARROW or HALVES ? "s, " : ""
 % let AND_REST = RESTS ? ", rest" : ""
@@ -278,8 +280,12 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 % if UNEVEN
         const int last = last_seen(x, a);
         if (last < j) {
-            if (pending)
+            if (pending) {
+% if FOLDS or TURNS
+                ${WHOLE_TOPS};
+% end
                 finish(out, p${AND_REST}, x, &rows, factor, a, lse${AND_SINKS});
+            }
             skip(j - last, x, pending);
             clear(out);
             no_values(p);
@@ -292,7 +298,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 % end
 % if FOLDS
         if (pending)
-            rows.top[0] *= unit[0], rows.top[1] *= unit[1];
+            ${WHOLE_TOPS};
         fit_queries(x, unit);
         unit[0] *= fabs(key_scale), unit[1] *= fabs(key_scale);
         scale[0] = fmax(x->scale * unit[0], FLT_MIN), scale[1] = fmax(x->scale * unit[1], FLT_MIN);
@@ -301,7 +307,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         unit[0] *= key_scale, unit[1] *= key_scale;
 % elif TURNS
         if (pending)
-            rows.top[0] *= unit, rows.top[1] *= unit;
+            ${WHOLE_TOPS};
         unit = fmax(fabs(key_scale), FLT_MIN); /* not 0, since -inf * 0 would be NaN */
         scale = fmax(x->scale * unit, FLT_MIN);
 % elif RESTS or WIDENED
@@ -413,10 +419,8 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 % end
         }
     }
-% if FOLDS
-    rows.top[0] *= unit[0], rows.top[1] *= unit[1];
-% elif TURNS
-    rows.top[0] *= unit, rows.top[1] *= unit;
+% if FOLDS or TURNS
+    ${WHOLE_TOPS};
 % end
     if (pending)
         finish(out, p${AND_REST}, x, &rows, factor,${LATER ? " due," : ""} a, lse${AND_SINKS});

@@ -428,19 +428,21 @@ static void test_launches(void **state)
 /* Two tiles of 192 queries, of which those of the first warpgroup see a tenth of the keys that the last ones do. */
 static void draw_unlike_rows(const struct variant *v, uint64_t *state, struct trial_shape *out)
 {
-    (void)v;
     const int64_t queries = 384 - random_below(state, 20);
     *out = (struct trial_shape){.what = "unlike rows", .batch = 1, .heads = 2, .kv_heads = 1, .q_len = queries, .kv_len = 400};
+    out->draw.even_scales = variant_is_narrow(v);
 }
 
 /* A warpgroup passes over tiles of keys that only others see. None of its lanes may give a place of the ring back before all of
- * its warp have looked whether the tile had come: the next tile could come to that place, and they would wait for it forever. */
+ * its warp have looked whether the tile had come: the next tile could come to that place, and they would wait for it forever. Before
+ * that it ends its tile of queries before, whose LSE has the scale that all of its keys share. */
 static void test_unlike_rows(void **state)
 {
     const struct suite *s = *state;
     if (getenv("ATTN_VARIANT") || (!s->card && emulated_why_not()))
         skip();
     judge_kernel(s, "attn_bf16_d16_causal_on_sm90_q192k16_st1", draw_unlike_rows, 2, s->seed, "unlike rows");
+    judge_kernel(s, "attn_bf16_kvint8_d16_causal_on_sm90_q192k16_lazy_widened", draw_unlike_rows, 2, s->seed, "unlike rows");
 }
 
 static int setup(void **state)
