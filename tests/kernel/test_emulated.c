@@ -434,8 +434,8 @@ static void draw_unlike_rows(const struct variant *v, uint64_t *state, struct tr
 }
 
 /* A warpgroup passes over tiles of keys that only others see. None of its lanes may give a place of the ring back before all of
- * its warp have looked whether the tile had come: the next tile could come to that place, and they would wait for it forever. Before
- * that it ends its tile of queries before, whose LSE has the scale that all of its keys share. */
+ * its warp have looked whether the tile had come: the next tile could come to that place, and they would wait for it forever. First
+ * it ends the tile of queries before this one, whose LSE has the scale that all of its keys share. */
 static void test_unlike_rows(void **state)
 {
     const struct suite *s = *state;
