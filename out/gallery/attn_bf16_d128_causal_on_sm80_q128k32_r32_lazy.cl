@@ -1,6 +1,6 @@
 /* attngen emit --variant attn_bf16_d128_causal_on_sm80_q128k32_r32_lazy
  *
- * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023).
+ * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1).
  * OpenCL C 1.2 with inline PTX for NVIDIA's sm_80 and later; arithmetic is f32, P is rounded to bf16 for the second
  * product.
  *

@@ -1,7 +1,7 @@
 /* attngen emit --variant attn_bf16_d128_causal_on_sm90_q128k128_pingpong_lazy
  *
- * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-3 (Shah et al. 2024): one
- * warp copies, 2 warpgroups compute.
+ * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-3 (Shah et
+ * al. 2024, sections 3.1 and 3.2): one warp copies, 2 warpgroups compute.
  * OpenCL C 1.2 with inline PTX for NVIDIA's sm_90a; arithmetic is f32, P is rounded to bf16 for the second product.
  *
  * SPDX-License-Identifier: MIT-0

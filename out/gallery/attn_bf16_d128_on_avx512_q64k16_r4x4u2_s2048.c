@@ -1,7 +1,7 @@
 /* attngen emit --variant attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048
  *
- * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1)
- * with the online softmax of Milakov and Gimelshein (2018).
+ * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after Flash-Decoding (Dao, Haziza, Massa, Sizov
+ * 2023) with the online softmax of Milakov and Gimelshein (2018, algorithm 3).
  *
  * SPDX-License-Identifier: MIT-0
  * Copy it and change it; no notice is needed.

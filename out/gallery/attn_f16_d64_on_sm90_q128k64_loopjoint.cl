@@ -1,6 +1,6 @@
 /* attngen emit --variant attn_f16_d64_on_sm90_q128k64_loopjoint
  *
- * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023).
+ * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1).
  * OpenCL C 1.2 with inline PTX for NVIDIA's sm_90a; arithmetic is f32, P is rounded to f16 for the second product.
  *
  * SPDX-License-Identifier: MIT-0

@@ -1,7 +1,7 @@
 /* attngen emit --variant attn_f32_d64_causal_on_avx512_q128k256_r8x2u2
  *
  * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1)
- * with the online softmax of Milakov and Gimelshein (2018).
+ * with the online softmax of Milakov and Gimelshein (2018, algorithm 3).
  *
  * SPDX-License-Identifier: MIT-0
  * Copy it and change it; no notice is needed.

@@ -2,7 +2,7 @@
  * attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_paged_on_avx512_q128k256_r8x2u2
  *
  * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1)
- * with the online softmax of Milakov and Gimelshein (2018).
+ * with the online softmax of Milakov and Gimelshein (2018, algorithm 3).
  *
  * SPDX-License-Identifier: MIT-0
  * Copy it and change it; no notice is needed.

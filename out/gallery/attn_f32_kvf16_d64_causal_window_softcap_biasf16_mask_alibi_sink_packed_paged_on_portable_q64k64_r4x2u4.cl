@@ -2,7 +2,7 @@
  * attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_paged_on_portable_q64k64_r4x2u4
  *
  * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1)
- * with the online softmax of Milakov and Gimelshein (2018).
+ * with the online softmax of Milakov and Gimelshein (2018, algorithm 3).
  * OpenCL C 1.2; no extension is needed. Arithmetic is f32; f16 and bf16 are storage.
  *
  * SPDX-License-Identifier: MIT-0

@@ -1,6 +1,6 @@
 /* attngen emit --variant ${NAME}${LANGUAGE_OPTION}
  *
- * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023).
+ * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after ${SPLIT ? "Flash-Decoding (Dao, Haziza, Massa, Sizov 2023) and " : ""}FlashAttention-2 (Dao 2023, algorithm 1).
  * ${LANGUAGE} with inline PTX for NVIDIA's sm_80 and later; arithmetic is f32, P is rounded to ${T} for the second product.
  *
  * SPDX-License-Identifier: MIT-0

@@ -1,7 +1,7 @@
 /* attngen emit --variant ${NAME}${LANGUAGE_OPTION}
  *
- * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-3 (Shah et al. 2024): one warp
- * copies, ${CW} warpgroup${CW > 1 ? "s" : ""} compute${CW > 1 ? "" : "s"}.
+ * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after ${SPLIT ? "Flash-Decoding (Dao, Haziza, Massa, Sizov 2023) and " : ""}FlashAttention-3 (Shah et
+ * al. 2024, sections 3.1 and 3.2): one warp copies, ${CW} warpgroup${CW > 1 ? "s" : ""} compute${CW > 1 ? "" : "s"}.
  * ${LANGUAGE} with inline PTX for NVIDIA's sm_90a; arithmetic is f32, P is rounded to ${T} for the second product.
  *
  * SPDX-License-Identifier: MIT-0

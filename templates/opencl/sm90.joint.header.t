@@ -1,6 +1,6 @@
 /* attngen emit --variant ${NAME}${LANGUAGE_OPTION}
  *
- * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023).
+ * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after FlashAttention-2 (Dao 2023, algorithm 1).
  * ${LANGUAGE} with inline PTX for NVIDIA's sm_90a; arithmetic is f32, P is rounded to ${DTYPE} for the second product.
  *
  * SPDX-License-Identifier: MIT-0
