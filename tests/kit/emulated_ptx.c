@@ -311,23 +311,43 @@ void load_matrices2_across(uint *m, uint at)
 {
     load(m, at, 2, true);
 }
-void multiply(float *c, const uint *a, const uint *b)
+/* C[16][8] += A[16][K] B[K][8]. A row of A, or a column of B, is 8 words of per_word numbers each; number_of(word, k) is number
+ * k of a word. */
+static inline __attribute__((always_inline)) void multiply_words(float *c, const uint *a, const uint *b, int per_word,
+                                                                 float (*number_of)(uint word, int k))
 {
-    const enum dtype t = emulated_type_of_p();
     struct emulated_item *i = emulated_item();
     memcpy(i->warp->slot[i->lane], a, 16);
     memcpy(i->warp->slot[i->lane] + 4, b, 8);
     emulated_meet_warp();
     for (int n = 0; n < 4; n++) {
-        const int row = i->lane / 4, column = 2 * (i->lane % 4) + n % 2;
+        const int row = i->lane / 4, column = 2 * (i->lane % 4) + n % 2, near = 4 * per_word;
         float x[16], y[16];
-        for (int k = 0; k < 16; k++) {
-            x[k] = half_of(t, i->warp->slot[4 * row + k % 8 / 2][n / 2 + k / 8 * 2], k % 2);
-            y[k] = half_of(t, i->warp->slot[4 * column + k % 8 / 2][4 + k / 8], k % 2);
+        for (int k = 0; k < 2 * near; k++) {
+            const int from = k % near / per_word, half = k / near;
+            x[k] = number_of(i->warp->slot[4 * row + from][n / 2 + 2 * half], k % per_word);
+            y[k] = number_of(i->warp->slot[4 * column + from][4 + half], k % per_word);
         }
-        c[n] = emulated_sum(c[n], x, y, 16);
+        c[n] = emulated_sum(c[n], x, y, 2 * near);
     }
     emulated_meet_warp();
+}
+static float half_of_p(uint word, int k)
+{
+    return half_of(emulated_type_of_p(), word, k);
+}
+void multiply(float *c, const uint *a, const uint *b)
+{
+    multiply_words(c, a, b, 2, half_of_p);
+}
+static float tf32_of(uint word, int k) /* a number has 19 bits of a float */
+{
+    (void)k;
+    return number(word & 0xffffe000);
+}
+void multiply_tf32(float *c, const uint *a, const uint *b)
+{
+    multiply_words(c, a, b, 1, tf32_of);
 }
 
 static void widened_two(enum dtype t, uint *y, uint x)
@@ -342,23 +362,6 @@ void widened_q(uint *y, uint x)
 void widened_k(uint *y, uint x)
 {
     widened_two(emulated_facts()->type_kv, y, x);
-}
-void multiply_tf32(float *c, const uint *a, const uint *b)
-{
-    struct emulated_item *i = emulated_item();
-    memcpy(i->warp->slot[i->lane], a, 16);
-    memcpy(i->warp->slot[i->lane] + 4, b, 8);
-    emulated_meet_warp();
-    for (int n = 0; n < 4; n++) {
-        const int row = i->lane / 4, column = 2 * (i->lane % 4) + n % 2;
-        float x[8], y[8];
-        for (int k = 0; k < 8; k++) { /* a number has 19 bits of a float */
-            x[k] = number(i->warp->slot[4 * row + k % 4][n / 2 + k / 4 * 2] & 0xffffe000);
-            y[k] = number(i->warp->slot[4 * column + k % 4][4 + k / 4] & 0xffffe000);
-        }
-        c[n] = emulated_sum(c[n], x, y, 8);
-    }
-    emulated_meet_warp();
 }
 
 uint spread(uint four, uint which)

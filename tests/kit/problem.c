@@ -78,6 +78,53 @@ const char *variant_of(const struct attn_plan *plan)
     return info.variant;
 }
 
+void plan_execute(struct attn_plan *plan, const struct attn_run *run)
+{
+    struct attn_error err;
+    if (attn_execute(plan, run, NULL, &err) != ATTN_OK)
+        fail_msg("%s", err.text);
+}
+
+static void execute_parts(struct attn_plan *plan, const struct attn_run *r, int parts)
+{
+    enum { GUARD = 256 };
+    size_t size;
+    assert_int_equal(attn_workspace_size(plan, r, parts, &size, NULL), ATTN_OK);
+    for (int part = parts - 1; part >= 0; part--) {
+        unsigned char *workspace = aligned_alloc(64, (size + 63) / 64 * 64 + GUARD);
+        struct attn_error err;
+        assert_non_null(workspace);
+        memset(workspace, 0xa5, size + GUARD);
+        if (attn_execute_part(plan, r, part, parts, workspace, &err) != ATTN_OK)
+            fail_msg("%s", err.text);
+        for (int i = 0; i < GUARD; i++)
+            assert_int_equal(workspace[size + (size_t)i], 0xa5);
+        free(workspace);
+    }
+}
+
+void check_same_bits(struct attn_context *context, struct attn_problem problem, struct attn_plan *plan, const struct data *whole,
+                     const struct attn_run *r, struct data *again)
+{
+    for (int parts = 1; parts <= 9; parts++) {
+        memset(again->o, 0xff, sizeof again->o);
+        memset(again->lse, 0xff, sizeof again->lse);
+        execute_parts(plan, r, parts);
+        assert_memory_equal(whole->o, again->o, sizeof whole->o);
+        assert_memory_equal(whole->lse, again->lse, sizeof whole->lse);
+    }
+    problem.variant = variant_of(plan);
+    for (problem.threads = 0; problem.threads <= 7; problem.threads++) {
+        struct attn_plan *other = plan_create(context, problem);
+        memset(again->o, 0xff, sizeof again->o);
+        memset(again->lse, 0xff, sizeof again->lse);
+        plan_execute(other, r);
+        assert_memory_equal(whole->o, again->o, sizeof whole->o);
+        assert_memory_equal(whole->lse, again->lse, sizeof whole->lse);
+        attn_plan_destroy(other);
+    }
+}
+
 void check_refusal(attn_status status, const struct attn_error *err, attn_status expected, const char *text)
 {
     size_t n = strlen(text);

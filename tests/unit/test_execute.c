@@ -23,13 +23,6 @@
 #include "../kit/features.h"
 #include "../kit/seed.h"
 
-static void execute(struct attn_plan *plan, const struct attn_run *run)
-{
-    struct attn_error err;
-    if (attn_execute(plan, run, NULL, &err) != ATTN_OK)
-        fail_msg("%s", err.text);
-}
-
 static void run_refusals(void **state)
 {
     (void)state;
@@ -39,12 +32,12 @@ static void run_refusals(void **state)
     struct attn_error err;
     static const int64_t too_long[BATCH] = {1, KV_LEN + 1, 0}, negative[BATCH] = {0, 0, -1};
     float odd[4];
-#define CASE(text, ...)                                                                                                \
-    do {                                                                                                               \
-        struct attn_run r = run_of(d);                                                                                 \
-        __VA_ARGS__;                                                                                                   \
-        check_refusal(attn_execute(plan, &r, NULL, &err), &err, ATTN_INVALID, text);                                   \
-        check_refusal(attn_execute_part(plan, &r, 0, 1, NULL, &err), &err, ATTN_INVALID, text);                        \
+#define CASE(text, ...)                                                                                                            \
+    do {                                                                                                                           \
+        struct attn_run r = run_of(d);                                                                                             \
+        __VA_ARGS__;                                                                                                               \
+        check_refusal(attn_execute(plan, &r, NULL, &err), &err, ATTN_INVALID, text);                                               \
+        check_refusal(attn_execute_part(plan, &r, 0, 1, NULL, &err), &err, ATTN_INVALID, text);                                    \
     } while (0)
     CASE("size of struct attn_run is 7;*", r.size = 7);
     CASE("batch is 4; expected 0..3, the plan's max_batch", r.batch = 4);
@@ -61,8 +54,7 @@ static void run_refusals(void **state)
     CASE("k is NULL; expected the tensor", r.k = NULL);
     CASE("v is NULL; expected the tensor", r.v = NULL);
     CASE("o is NULL; expected the tensor", r.o = NULL);
-    CASE("q is at an address that is not a multiple of 4; expected an address aligned to its elements",
-         r.q = (char *)odd + 2);
+    CASE("q is at an address that is not a multiple of 4; expected an address aligned to its elements", r.q = (char *)odd + 2);
     CASE("lse is at an address that is not a multiple of 4; expected an address aligned to its elements",
          r.lse = (void *)((char *)odd + 1));
     CASE("o is at the address of q; expected memory that holds no input", r.o = d->q);
@@ -71,16 +63,13 @@ static void run_refusals(void **state)
          r.kv_lens = (const void *)((const char *)too_long + 4));
     CASE("kv_lens[1] is 38; expected 0..37, the run's kv_len", r.kv_lens = too_long);
     CASE("kv_lens[2] is -1; expected 0..37, the run's kv_len", r.kv_lens = negative);
-    CASE("k_stride of batch is 4611686018427387904; expected a tensor of less than 2^63 bytes",
-         r.k_stride[0] = INT64_MAX / 2 + 1);
-    CASE("q_stride of row is -9223372036854775808; expected a tensor of less than 2^63 bytes",
-         r.q_stride[2] = INT64_MIN);
-    CASE("v_stride of row is 36028797018963967; expected a tensor of less than 2^63 bytes",
-         r.v_stride[0] = INT64_MAX / 4 / 4, r.v_stride[2] = INT64_MAX / 256);
-    CASE("o_stride of row is 15; expected at least 16, the elements of a row", r.o_stride[0] = 10000,
-         r.o_stride[1] = 1000, r.o_stride[2] = 15);
-    CASE("o_stride of head is 0; expected at least 16, the elements of a row", r.o_stride[0] = 10000,
-         r.o_stride[2] = 16);
+    CASE("k_stride of batch is 4611686018427387904; expected a tensor of less than 2^63 bytes", r.k_stride[0] = INT64_MAX / 2 + 1);
+    CASE("q_stride of row is -9223372036854775808; expected a tensor of less than 2^63 bytes", r.q_stride[2] = INT64_MIN);
+    CASE("v_stride of row is 36028797018963967; expected a tensor of less than 2^63 bytes", r.v_stride[0] = INT64_MAX / 4 / 4,
+         r.v_stride[2] = INT64_MAX / 256);
+    CASE("o_stride of row is 15; expected at least 16, the elements of a row", r.o_stride[0] = 10000, r.o_stride[1] = 1000,
+         r.o_stride[2] = 15);
+    CASE("o_stride of head is 0; expected at least 16, the elements of a row", r.o_stride[0] = 10000, r.o_stride[2] = 16);
 #undef CASE
     for (int i = 0; i < O_SIZE; i++) /* a refused run writes nothing */
         assert_true(isnan(d->o[i]));
@@ -114,8 +103,7 @@ static void workspace_and_part_refusals(void **state)
     check_refusal(attn_workspace_size(plan, &r, -1, &size, &err), &err, ATTN_INVALID,
                   "parts is -1; expected 0 for the whole run, or the number of parts");
     assert_int_equal(size, 0);
-    check_refusal(attn_workspace_size(plan, &r, 0, NULL, &err), &err, ATTN_INVALID,
-                  "out is NULL; expected where to put the size");
+    check_refusal(attn_workspace_size(plan, &r, 0, NULL, &err), &err, ATTN_INVALID, "out is NULL; expected where to put the size");
     check_refusal(attn_workspace_size(NULL, &r, 0, &size, &err), &err, ATTN_INVALID, "plan is NULL; expected one");
     assert_int_equal(attn_workspace_size(plan, &r, 1, &size, NULL), ATTN_OK);
     if (size > 0) {
@@ -139,9 +127,8 @@ static void check_against_reference(const struct attn_plan *plan, const struct a
     const struct attn_args a = args_of(&p, r, &none);
     assert_int_equal(check_output(&v, &a, 0, 1, &check), 0);
     if (!check.pass)
-        fail_msg("%s: error %g, bound %g, LSE %g, bound %g, at batch %lld, head %lld, row %lld", what, check.error,
-                 check.bound, check.lse_error, check.lse_bound, (long long)check.b, (long long)check.h,
-                 (long long)check.row);
+        fail_msg("%s: error %g, bound %g, LSE %g, bound %g, at batch %lld, head %lld, row %lld", what, check.error, check.bound,
+                 check.lse_error, check.lse_bound, (long long)check.b, (long long)check.h, (long long)check.row);
 }
 
 static void every_option_computes_right(void **state)
@@ -150,14 +137,14 @@ static void every_option_computes_right(void **state)
     struct attn_context *context = context_create();
     uint64_t seed = test_seed();
     static const int64_t lens[BATCH] = {0, 5, KV_LEN};
-#define CASE(...)                                                                                                      \
-    do {                                                                                                               \
-        struct data *d = data_create(seed++);                                                                          \
-        struct attn_run r = run_of(d);                                                                                 \
-        __VA_ARGS__;                                                                                                   \
-        execute(plan, &r);                                                                                             \
-        check_against_reference(plan, &r, #__VA_ARGS__);                                                               \
-        free(d);                                                                                                       \
+#define CASE(...)                                                                                                                  \
+    do {                                                                                                                           \
+        struct data *d = data_create(seed++);                                                                                      \
+        struct attn_run r = run_of(d);                                                                                             \
+        __VA_ARGS__;                                                                                                               \
+        plan_execute(plan, &r);                                                                                                    \
+        check_against_reference(plan, &r, #__VA_ARGS__);                                                                           \
+        free(d);                                                                                                                   \
     } while (0)
     for (int causal = 0; causal < 2; causal++) {
         struct attn_plan *plan = plan_create(context, problem_of(causal));
@@ -199,14 +186,14 @@ static void far_offsets(void **state)
     struct attn_run r = run_of(d), all = run_of(e);
     r.align = ATTN_Q_OFFSET;
     r.q_offset = INT64_MIN;
-    execute(causal, &r);
+    plan_execute(causal, &r);
     for (int i = 0; i < LSE_SIZE; i++)
         assert_true(isinf(d->lse[i]) && d->lse[i] < 0);
     for (int i = 0; i < O_SIZE; i++)
         assert_true(d->o[i] == 0);
     r.q_offset = INT64_MAX;
-    execute(causal, &r);
-    execute(full, &all);
+    plan_execute(causal, &r);
+    plan_execute(full, &all);
     for (int i = 0; i < LSE_SIZE; i++)
         assert_true(fabsf(d->lse[i] - e->lse[i]) < 1e-4f);
     free(d);
@@ -261,8 +248,7 @@ static void threads_share_a_head(void **state)
                                      .causal = causal,
                                      .threads = counts[i],
                                      .variant = i ? name : NULL};
-            struct attn_run r = {
-                .size = sizeof r, .batch = 1, .q_len = ROWS, .kv_len = KEYS, .q = q, .k = k, .v = v, .o = o};
+            struct attn_run r = {.size = sizeof r, .batch = 1, .q_len = ROWS, .kv_len = KEYS, .q = q, .k = k, .v = v, .o = o};
             struct attn_error err;
             struct attn_plan *plan = plan_create(context, p);
             snprintf(name, sizeof name, "%s", variant_of(plan));
@@ -292,44 +278,15 @@ static void threads_share_a_head(void **state)
 static void parts_give_the_same_bits(void **state)
 {
     (void)state;
-    enum { GUARD = 256 };
     struct attn_context *context = context_create();
     struct attn_problem p = problem_of(1);
     struct attn_plan *plan = plan_create(context, p);
     struct data *d = data_create(7), *e = data_create(7);
     struct attn_run whole = run_of(d), r = run_of(e);
-    char name[GEN_NAME_MAX];
-    snprintf(name, sizeof name, "%s", variant_of(plan));
-    execute(plan, &whole);
+    plan_execute(plan, &whole);
     check_against_reference(plan, &whole, "whole");
-    for (int parts = 1; parts <= 9; parts++) {
-        size_t size;
-        assert_int_equal(attn_workspace_size(plan, &r, parts, &size, NULL), ATTN_OK);
-        memset(e->o, 0xff, sizeof e->o);
-        memset(e->lse, 0xff, sizeof e->lse);
-        for (int part = parts - 1; part >= 0; part--) {
-            unsigned char *workspace = aligned_alloc(64, (size + 63) / 64 * 64 + GUARD);
-            struct attn_error err;
-            assert_non_null(workspace);
-            memset(workspace, 0xa5, size + GUARD);
-            if (attn_execute_part(plan, &r, part, parts, workspace, &err) != ATTN_OK)
-                fail_msg("%s", err.text);
-            for (int i = 0; i < GUARD; i++)
-                assert_int_equal(workspace[size + (size_t)i], 0xa5);
-            free(workspace);
-        }
-        assert_memory_equal(d->o, e->o, sizeof d->o);
-        assert_memory_equal(d->lse, e->lse, sizeof d->lse);
-    }
+    check_same_bits(context, p, plan, d, &r, e);
     attn_plan_destroy(plan);
-    p.variant = name;
-    for (p.threads = 0; p.threads <= 7; p.threads++) {
-        plan = plan_create(context, p);
-        memset(e->o, 0xff, sizeof e->o);
-        execute(plan, &r);
-        assert_memory_equal(d->o, e->o, sizeof d->o);
-        attn_plan_destroy(plan);
-    }
     free(d);
     free(e);
     attn_context_destroy(context);
@@ -397,11 +354,10 @@ static void the_callers_memory(void **state)
     assert_int_equal(attn_workspace_size(plan, &r, 0, &size, NULL), ATTN_OK);
     atomic_store(&l.refuse, true);
     if (size > 0)
-        check_refusal(attn_execute(plan, &r, NULL, &err), &err, ATTN_NO_MEMORY,
-                      "out of memory for a workspace of *");
+        check_refusal(attn_execute(plan, &r, NULL, &err), &err, ATTN_NO_MEMORY, "out of memory for a workspace of *");
     atomic_store(&l.refuse, false);
     for (int i = 0; i < 5; i++)
-        execute(plan, &r);
+        plan_execute(plan, &r);
     check_against_reference(plan, &r, "memory of the caller");
     assert_true(atomic_load(&l.made) <= 1); /* one workspace serves one execution after the other */
     attn_plan_destroy(plan);
@@ -464,7 +420,7 @@ static void after_fork(void **state)
     struct attn_run r = run_of(d);
     float *before = malloc(sizeof d->o);
     assert_non_null(before);
-    execute(plan, &r);
+    plan_execute(plan, &r);
     memcpy(before, d->o, sizeof d->o);
     fflush(NULL);
     pid_t child = fork();

@@ -20,13 +20,6 @@
 #include "../kit/features.h"
 #include "../kit/seed.h"
 
-static void execute(struct attn_plan *plan, const struct attn_run *run)
-{
-    struct attn_error err;
-    if (attn_execute(plan, run, NULL, &err) != ATTN_OK)
-        fail_msg("%s", err.text);
-}
-
 static struct attn_problem problem_with(int causal, unsigned with)
 {
     struct attn_problem p = problem_of(causal);
@@ -37,13 +30,13 @@ static struct attn_problem problem_with(int causal, unsigned with)
 /* ---- refusals ---- */
 
 /* Expects ATTN_INVALID and that text of a run of so many features, after changing it. */
-#define CASE(text, ...)                                                                                                \
-    do {                                                                                                               \
-        struct attn_run r = run_of(d);                                                                                 \
-        run_add(d, with & ~WITH_MIXED, 3, f, &r);                                                                      \
-        __VA_ARGS__;                                                                                                   \
-        check_refusal(attn_execute(plan, &r, NULL, &err), &err, ATTN_INVALID, text);                                   \
-        check_refusal(attn_execute_part(plan, &r, 0, 1, NULL, &err), &err, ATTN_INVALID, text);                        \
+#define CASE(text, ...)                                                                                                            \
+    do {                                                                                                                           \
+        struct attn_run r = run_of(d);                                                                                             \
+        run_add(d, with & ~WITH_MIXED, 3, f, &r);                                                                                  \
+        __VA_ARGS__;                                                                                                               \
+        check_refusal(attn_execute(plan, &r, NULL, &err), &err, ATTN_INVALID, text);                                               \
+        check_refusal(attn_execute_part(plan, &r, 0, 1, NULL, &err), &err, ATTN_INVALID, text);                                    \
     } while (0)
 
 struct asked {
@@ -113,8 +106,7 @@ static void missing_arrays_and_wrong_numbers(void **state)
     struct feature_data *f = a.f;
     struct attn_error err;
     CASE("window_left is -2; expected a number of keys, or -1 for no bound", r.window_left = -2);
-    CASE("window_right is -9223372036854775808; expected a number of keys, or -1 for no bound",
-         r.window_right = INT64_MIN);
+    CASE("window_right is -9223372036854775808; expected a number of keys, or -1 for no bound", r.window_right = INT64_MIN);
     CASE("softcap is 0; expected 1e-30..1e30", r.softcap = 0);
     CASE("softcap is -1; expected 1e-30..1e30", r.softcap = -1);
     CASE("softcap is inf; expected 1e-30..1e30", r.softcap = INFINITY);
@@ -134,8 +126,7 @@ static void missing_arrays_and_wrong_numbers(void **state)
          r.bias_stride[1] = INT64_MAX / 2 + 1);
     CASE("bias_stride of key is 57646075230342348; expected a tensor of less than 2^63 bytes",
          r.bias_stride[2] = INT64_MAX / 4 / Q_LEN, r.bias_stride[3] = INT64_MAX / 160);
-    CASE("mask_stride of query is -9223372036854775808; expected a tensor of less than 2^63 bytes",
-         r.mask_stride[2] = INT64_MIN);
+    CASE("mask_stride of query is -9223372036854775808; expected a tensor of less than 2^63 bytes", r.mask_stride[2] = INT64_MIN);
     asked_free(&a);
 }
 
@@ -164,10 +155,8 @@ static void wrong_starts(void **state)
     CASE("q_starts is at an address that is not a multiple of 8; expected an address aligned to its elements",
          r.q_starts = (const void *)((const char *)f->q_starts + 4));
     /* Packed rows are counted to their end; the longest sequence's end alone would pass. */
-    CASE("q_stride of row is 92233720368547758; expected a tensor of less than 2^63 bytes",
-         r.q_stride[2] = INT64_MAX / 4 / 25);
-    CASE("o_stride of row is 15; expected at least 16, the elements of a row", r.o_stride[1] = 1000,
-         r.o_stride[2] = 15);
+    CASE("q_stride of row is 92233720368547758; expected a tensor of less than 2^63 bytes", r.q_stride[2] = INT64_MAX / 4 / 25);
+    CASE("o_stride of row is 15; expected at least 16, the elements of a row", r.o_stride[1] = 1000, r.o_stride[2] = 15);
     asked_free(&a);
 }
 
@@ -184,8 +173,7 @@ static void wrong_pages(void **state)
     CASE("page_size is 0; expected the rows of a page, 1 or more", r.page_size = 0);
     CASE("page_size is -5; expected the rows of a page, 1 or more", r.page_size = -5);
     CASE("pages is -1; expected the number of pages of K and V, 0 or more", r.pages = -1);
-    CASE("block_table has 21 for page 2 of sequence 0; expected at least 0 and less than 21, the run's pages",
-         r.pages = 21);
+    CASE("block_table has 21 for page 2 of sequence 0; expected at least 0 and less than 21, the run's pages", r.pages = 21);
     CASE("block_table has -1 for page 3 of sequence 1; expected at least 0 and less than 22, the run's pages",
          f->table[TABLE_STRIDE + 3] = -1);
     CASE("block_table_stride is 4611686018427387904; expected a tensor of less than 2^63 bytes",
@@ -193,8 +181,7 @@ static void wrong_pages(void **state)
     CASE("block_table is at an address that is not a multiple of 4; expected an address aligned to its elements",
          r.block_table = (const void *)((const char *)f->table + 1));
     CASE("k is NULL; expected the tensor", r.k = NULL);
-    CASE("k_stride of batch is 439208192231179800; expected a tensor of less than 2^63 bytes",
-         r.k_stride[0] = INT64_MAX / 21);
+    CASE("k_stride of batch is 439208192231179800; expected a tensor of less than 2^63 bytes", r.k_stride[0] = INT64_MAX / 21);
     CASE("k_stride of row is 24; expected a tensor of less than 2^63 bytes", r.page_size = INT64_MAX / 8);
     asked_free(&a);
 }
@@ -235,7 +222,7 @@ static void what_may_be_missing(void **state)
     r.page_size = 1;
     r.sinks = a.f->sinks;
     memset(a.f->sinks, 0, sizeof a.f->sinks);
-    execute(a.plan, &r);
+    plan_execute(a.plan, &r);
     for (int i = 0; i < LSE_SIZE; i++)
         assert_true(isinf(a.d->lse[i]) && a.d->lse[i] < 0);
     for (int i = 0; i < O_SIZE; i++) {
@@ -261,7 +248,7 @@ static void other_headers(void **state)
     struct attn_run r = run_of(d);
     memset((char *)&r + offsetof(struct attn_run, window_left), 1, sizeof r - offsetof(struct attn_run, window_left));
     r.size = offsetof(struct attn_run, window_left);
-    execute(plan, &r);
+    plan_execute(plan, &r);
     p = problem_of(1);
     r = run_of(d);
     check_run(&p, &r);
@@ -272,7 +259,7 @@ static void other_headers(void **state)
     later.known.size = sizeof later;
     check_refusal(attn_execute(plan, &later.known, NULL, &err), &err, ATTN_UNSUPPORTED, "struct attn_run has*");
     later.later = 0;
-    execute(plan, &later.known);
+    plan_execute(plan, &later.known);
     free(d);
     attn_plan_destroy(plan);
     attn_context_destroy(context);
@@ -289,7 +276,7 @@ static int64_t run_with(struct attn_context *context, int causal, unsigned with,
     struct attn_run r = run_of(d);
     assert_non_null(f);
     run_add(d, with, seed, f, &r);
-    execute(plan, &r);
+    plan_execute(plan, &r);
     int64_t empty = check_run(&p, &r);
     attn_plan_destroy(plan);
     free(f);
@@ -326,35 +313,14 @@ static void parts_give_the_same_bits(void **state)
         struct feature_data *f = malloc(sizeof *f), *g = malloc(sizeof *g);
         struct data *d = data_create(seed), *e = data_create(seed);
         struct attn_run whole = run_of(d), r = run_of(e);
-        char name[160];
-        size_t size;
         assert_non_null(f);
         assert_non_null(g);
         run_add(d, sets[i], seed, f, &whole);
         run_add(e, sets[i], seed, g, &r);
-        execute(plan, &whole);
+        plan_execute(plan, &whole);
         check_run(&p, &whole);
-        snprintf(name, sizeof name, "%s", variant_of(plan));
-        for (int parts = 1; parts <= 8; parts++) {
-            assert_int_equal(attn_workspace_size(plan, &r, parts, &size, NULL), ATTN_OK);
-            void *workspace = aligned_alloc(64, (size + 63) / 64 * 64);
-            memset(e->o, 0xff, sizeof e->o);
-            memset(e->lse, 0xff, sizeof e->lse);
-            for (int part = parts - 1; part >= 0; part--)
-                assert_int_equal(attn_execute_part(plan, &r, part, parts, workspace, NULL), ATTN_OK);
-            free(workspace);
-            assert_memory_equal(d->o, e->o, sizeof d->o);
-            assert_memory_equal(d->lse, e->lse, sizeof d->lse);
-        }
+        check_same_bits(context, p, plan, d, &r, e);
         attn_plan_destroy(plan);
-        p.variant = name;
-        for (p.threads = 1; p.threads <= 5; p.threads++) {
-            plan = plan_create(context, p);
-            memset(e->o, 0xff, sizeof e->o);
-            execute(plan, &r);
-            assert_memory_equal(d->o, e->o, sizeof d->o);
-            attn_plan_destroy(plan);
-        }
         free(d);
         free(e);
         free(f);
@@ -381,12 +347,12 @@ static void default_strides(void **state)
         memset(r.k_stride, 0, sizeof r.k_stride);
         memset(r.v_stride, 0, sizeof r.v_stride);
         memset(r.o_stride, 0, sizeof r.o_stride);
-        execute(plan, &given);
-        execute(plan, &r);
+        plan_execute(plan, &given);
+        plan_execute(plan, &r);
         assert_memory_equal(d->o, e->o, sizeof d->o);
         assert_memory_equal(d->lse, e->lse, sizeof d->lse);
         given.q_stride[0] = sets[i] & WITH_PACKED ? INT64_MAX : given.q_stride[0]; /* does not count there */
-        execute(plan, &given);
+        plan_execute(plan, &given);
         assert_memory_equal(d->o, e->o, sizeof d->o);
         free(d);
         free(e);
@@ -405,12 +371,12 @@ static void far_windows_and_offsets(void **state)
     struct data *d = data_create(5), *e = data_create(5);
     struct attn_run r = run_of(d), all = run_of(e);
     static const int64_t wide[] = {-1, INT64_MAX, INT64_MAX / 2, KV_LEN + Q_LEN};
-    execute(plain, &all);
+    plan_execute(plain, &all);
     for (int i = 0; i < 16; i++) {
         r.window_left = wide[i / 4];
         r.window_right = wide[i % 4];
         memset(d->o, 0xff, sizeof d->o);
-        execute(window, &r);
+        plan_execute(window, &r);
         for (int k = 0; k < LSE_SIZE; k++)
             assert_true(fabsf(d->lse[k] - e->lse[k]) < 1e-4f);
     }
@@ -420,12 +386,12 @@ static void far_windows_and_offsets(void **state)
     for (int i = 0; i < 6; i++) {
         r.q_offset = far[i];
         r.window_left = r.window_right = 3;
-        execute(window, &r);
+        plan_execute(window, &r);
         for (int k = 0; k < LSE_SIZE; k++)
             assert_true(isinf(d->lse[k]) && d->lse[k] < 0);
         r.window_left = far[i] > 0 ? -1 : 0;
         r.window_right = far[i] > 0 ? 0 : -1;
-        execute(window, &r);
+        plan_execute(window, &r);
         for (int k = 0; k < LSE_SIZE; k++)
             assert_true(fabsf(d->lse[k] - e->lse[k]) < 1e-4f);
     }
@@ -433,12 +399,12 @@ static void far_windows_and_offsets(void **state)
     r.q_offset = INT64_MIN;
     r.window_left = -1;
     r.window_right = INT64_MAX;
-    execute(window, &r);
+    plan_execute(window, &r);
     struct attn_run shifted = run_of(e);
     shifted.align = ATTN_Q_OFFSET;
     shifted.q_offset = -1;
     shifted.window_left = -1;
-    execute(window, &shifted);
+    plan_execute(window, &shifted);
     assert_memory_equal(d->lse, e->lse, sizeof d->lse);
     assert_true(isinf(d->lse[0]) && !isinf(d->lse[1]));
     free(d);
@@ -463,7 +429,7 @@ static void far_alibi(void **state)
     static const int64_t offsets[] = {KV_LEN - 1, KV_LEN + 100, 1000, -Q_LEN, -500};
     for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++) {
         r.q_offset = offsets[i];
-        execute(plan, &r);
+        plan_execute(plan, &r);
         check_run(&p, &r);
     }
     free(d);
@@ -494,7 +460,7 @@ static void far_strides(void **state)
     struct attn_run r = run_of(d), near = r;
     assert_non_null(f);
     run_add(d, WITH_BIAS, 9, f, &near);
-    execute(plan, &near);
+    plan_execute(plan, &near);
     r = near;
     for (int b = 0; b < BATCH; b++)
         for (int h = 0; h < HEADS; h++) {
@@ -512,11 +478,10 @@ static void far_strides(void **state)
     r.bias = far[1];
     r.o = far[2];
     r.lse = lse;
-    execute(plan, &r);
+    plan_execute(plan, &r);
     for (int b = 0; b < BATCH; b++)
         for (int h = 0; h < HEADS; h++)
-            assert_memory_equal(far[2] + b * batch + h * head, d->o + (b * HEADS + h) * Q_LEN * DIM_V,
-                                Q_LEN * DIM_V * 4);
+            assert_memory_equal(far[2] + b * batch + h * head, d->o + (b * HEADS + h) * Q_LEN * DIM_V, Q_LEN * DIM_V * 4);
     assert_memory_equal(lse, d->lse, sizeof lse);
     for (int i = 0; i < TENSORS; i++)
         munmap(far[i], size);
