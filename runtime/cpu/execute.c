@@ -69,7 +69,8 @@ static int64_t shared_size(const struct kernel *kernel, const struct attn_args *
     return (size + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN;
 }
 
-int64_t execute_workspace(const struct kernel *kernel, const struct attn_args *args, int threads)
+/* The bytes that a run on so many threads needs, a multiple of 64; -1 if the kernel refuses the arguments or the size overflows. */
+static int64_t workspace_size(const struct kernel *kernel, const struct attn_args *args, int threads)
 {
     int64_t shared = shared_size(kernel, args, threads), piece = piece_size(kernel, args, threads, shared > 0), size;
     if (piece < 0 || __builtin_mul_overflow(piece, (int64_t)threads, &size) || __builtin_add_overflow(size, shared, &size))
@@ -154,4 +155,4 @@ static int run(const struct kernel *kernel, const struct attn_args *args, struct
     return result;
 }
 
-const struct kernel_functions cpu_kernel_functions = {.workspace = execute_workspace, .run = run};
+const struct kernel_functions cpu_kernel_functions = {.workspace = workspace_size, .run = run};

@@ -14,10 +14,6 @@
  * are as many copies. */
 enum { PARTS_A_THREAD = 8, ENOUGH = 4, SHARERS = 4 };
 
-/* The bytes that a run on so many threads needs, a multiple of 64; -1 if the kernel refuses the arguments or the size
- * overflows. */
-int64_t execute_workspace(const struct kernel *kernel, const struct attn_args *args, int threads);
-
 /* For kernels that are functions in this process. A run has as many parts as threads, or more; workspace, part and
  * parts are set in copies of its arguments. A pool with fewer threads does all parts. */
 extern const struct kernel_functions cpu_kernel_functions;

@@ -62,7 +62,6 @@ int gpu_widen(const struct gpu_source *source, const struct attn_cl_args *args, 
 struct gpu_sides {
     long batch, rows;
 };
-struct gpu_sides gpu_sides_of_q(const struct attn_cl_args *args, const struct attn_cl_features *features); /* and of O */
 struct gpu_sides gpu_sides_of_kv(const struct gpu_source *source, const struct attn_cl_args *args,
                                  const struct attn_cl_features *features);
 

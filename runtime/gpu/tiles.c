@@ -8,7 +8,8 @@
 
 static const long MOST_LENGTH = (1L << 30) - 1; /* positions and their sums have 32 bits in the kernel */
 
-struct gpu_sides gpu_sides_of_q(const struct attn_cl_args *a, const struct attn_cl_features *f)
+/* And of O. */
+static struct gpu_sides sides_of_q(const struct attn_cl_args *a, const struct attn_cl_features *f)
 {
     int64_t n[2];
     attn_cl_sides_of_q(a, f, n);
@@ -27,7 +28,7 @@ struct gpu_sides gpu_sides_of_kv(const struct gpu_source *s, const struct attn_c
 int gpu_check_rows(const struct gpu_source *s, const struct attn_cl_args *a, const struct attn_cl_features *f,
                    struct gen_error *err)
 {
-    const struct gpu_sides q = gpu_sides_of_q(a, f), kv = gpu_sides_of_kv(s, a, f);
+    const struct gpu_sides q = sides_of_q(a, f), kv = gpu_sides_of_kv(s, a, f);
     const int wide = 8, narrow = s->element_kv == 1 ? 16 : wide; /* elements in 16 bytes */
     const struct {
         const char *name;

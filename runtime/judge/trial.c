@@ -291,11 +291,6 @@ void trial_free(struct trial *t)
     free(t);
 }
 
-const struct attn_args *trial_args(const struct trial *t)
-{
-    return &t->args;
-}
-
 /* ---- runs ---- */
 
 static double now(void)

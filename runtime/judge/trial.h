@@ -47,7 +47,6 @@ struct trial;
 int trial_create(const struct variant *v, const struct trial_shape *shape, uint64_t seed, struct trial **out,
                  struct gen_error *err);
 void trial_free(struct trial *t); /* NULL is allowed */
-const struct attn_args *trial_args(const struct trial *t);
 
 struct trial_result {
     struct check check;

@@ -275,7 +275,8 @@ double attention_bytes(const struct variant *caller, const struct attn_args *arg
 
 /* ---- runs ---- */
 
-enum verdict workload_prepare(struct workload *w, const struct kernel *kernel, int threads)
+/* Makes the workspace large enough for the kernel. Right; wrong if the kernel refuses the arguments; or none. */
+static enum verdict prepare(struct workload *w, const struct kernel *kernel, int threads)
 {
     struct attn_args args = workload_args(w);
     int64_t size = kernel->functions->workspace(kernel, &args, threads);
@@ -391,7 +392,7 @@ enum verdict workload_check(struct workload *w, const struct kernel *kernel, str
 {
     const struct attn_args args = workload_args(w);
     *out = (struct check){0};
-    enum verdict verdict = workload_prepare(w, kernel, threads);
+    enum verdict verdict = prepare(w, kernel, threads);
     if (verdict != VERDICT_RIGHT)
         return say(verdict, err, w, verdict == VERDICT_WRONG ? "refused" : "out of memory");
     verdict = run_guarded(w, &args, kernel, pool, threads, err);

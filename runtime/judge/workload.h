@@ -53,9 +53,6 @@ double attention_bytes(const struct variant *caller, const struct attn_args *arg
 /* The result of a check. None: memory was missing or a device failed, which says nothing about the kernel. */
 enum verdict { VERDICT_RIGHT = 0, VERDICT_NONE = -1, VERDICT_WRONG = -2 };
 
-/* Makes the workspace large enough for the kernel. Right; wrong if the kernel refuses the arguments; or none. */
-enum verdict workload_prepare(struct workload *w, const struct kernel *kernel, int threads);
-
 /* One run after prepare, which is what is timed. 0, or -1 if the kernel refused. */
 int workload_run(struct workload *w, const struct kernel *kernel, struct pool *pool, int threads);
 

@@ -281,7 +281,8 @@ int opencl_devices(const struct opencl *cl, const struct opencl_device **out)
     return cl->count;
 }
 
-bool opencl_is_name(const char *device)
+/* "opencl" or "opencl:N" */
+static bool is_name(const char *device)
 {
     if (strncmp(device, "opencl", 6) != 0 || !device[6])
         return !strcmp(device, "opencl");
@@ -302,7 +303,7 @@ int opencl_find(const struct opencl *cl, const char *name, struct gen_error *err
                      cl->count ? cl->devices[0].why_not : "no platform has a device");
         return index;
     }
-    if (!opencl_is_name(name)) {
+    if (!is_name(name)) {
         snprintf(err->text, sizeof err->text, "device '%.40s' is unknown; expected opencl or opencl:N", name);
         return -1;
     }

@@ -41,7 +41,6 @@ int opencl_open(struct opencl **out, struct gen_error *err);
 void opencl_close(struct opencl *cl); /* NULL is allowed; free targets and kernels first */
 int opencl_devices(const struct opencl *cl, const struct opencl_device **out); /* returns how many */
 
-bool opencl_is_name(const char *device); /* "opencl" or "opencl:N" */
 
 /* The index of the device that "opencl" (the first usable one) or "opencl:N" names, or -1 and why there is none. */
 int opencl_find(const struct opencl *cl, const char *name, struct gen_error *err);
