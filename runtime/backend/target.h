@@ -14,9 +14,9 @@ struct tune_target {
     int64_t batch, q_len, kv_len;
     int threads;
     int64_t window[2]; /* of the caller's window: keys before and after, -1: no bound; both 0: not known */
-    bool lean; /* K and V, widened, would take more than TARGET_WIDENED bytes: kernels that keep them so are no candidates */
+    bool lean; /* K and V, widened, would take more than TARGET_WIDENED MiB: kernels that keep them so are no candidates */
 };
-enum { TARGET_WIDENED = 1 << 30 };
+enum { TARGET_WIDENED = 2048 }; /* a fortieth of the memory of the smallest Hopper */
 /* The most heads of a bucket, of all sequences. With few queries they are as many as make FEW_ROWS: with fewer, keys and values
  * would stay in a cache, where real decoding does not find them. */
 enum { HEADS_A_THREAD = 4, FEW_ROWS = 64 };

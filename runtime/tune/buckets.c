@@ -45,7 +45,7 @@ static void round_window(struct tune_target *t)
 static bool is_large(const struct tune_target *t)
 {
     const double row = 2.0 * (variant_head_dim(&t->caller) + variant_head_dim_v(&t->caller));
-    return variant_is_narrow(&t->caller) && row * (double)t->batch * t->kv_heads * (double)t->kv_len > TARGET_WIDENED;
+    return variant_is_narrow(&t->caller) && row * (double)t->batch * t->kv_heads * (double)t->kv_len > TARGET_WIDENED * 0x1p20;
 }
 
 void tune_bucket(struct tune_target *t)
