@@ -33,7 +33,8 @@ starved = malloc calloc realloc aligned_alloc strdup strndup asprintf free mmap 
 $(BIN)/tests/unit/test_allocation: private LDFLAGS += $(starved:%=-Wl,--wrap=%)
 
 # Kernels that it loads call its functions.
-$(patsubst %,$(BIN)/tests/kernel/test_%,emulated invariant sm80_parts narrow_parts sm90_parts split_parts strip_parts once_parts): private LDFLAGS += -rdynamic
+calling = emulated invariant sm80_parts narrow_parts sm90_parts split_parts strip_parts once_parts bound_parts
+$(calling:%=$(BIN)/tests/kernel/test_%): private LDFLAGS += -rdynamic
 
 # Libraries of CUDA for machines without a card, found by the test that asks for them.
 $(OBJ)/cuda/libcuda.so.1: tests/unit/cuda/stub.c tests/unit/cuda/stub.h $(OBJ)/flags

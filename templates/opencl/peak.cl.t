@@ -28,6 +28,7 @@ ${KERNEL}(${ITEMS}, 1, 1)${KERNEL_END} void attn_peak(__global float *out, const
 % let WIDE_O = 0
 % let SOFTCAP = 0
 % let QUICK = 0
+% let BOUNDED = 0
 % let PACKED = 0
 % let PAGED = 0
 % let NARROW = 0

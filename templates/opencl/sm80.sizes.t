@@ -101,6 +101,7 @@
 %# Where rows may begin anywhere, they are copied and stored in pieces.
 % let ANYWHERE = COPY == "plain" or COPY == "any"
 % let QUICK = 0
+% let BOUNDED = 0
 %# What a launch needs to know: struct gen_launch in gen/gen.h says what each is.
 % let LAUNCH_GROUP_0 = ITEMS
 % let LAUNCH_GROUP_1 = 1

@@ -370,7 +370,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         while (--j >= ${FIRST}) {
             begin_step(s, out, p${AND_REST}, x${LATER ? ", due, factor, x->nq - 1" : ""});
             end_scores(${IN_SCORES}x, j == ${FIRST});
-% if WIDENED
+% if WIDENED and not BOUNDED
             scale_scores(s, x);
 % end
 % if SOFTCAP
@@ -379,10 +379,22 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 % if MODIFIES
             modify_tile(s, x, j, a, f);
 % end
+% if BOUNDED
+            int grown;
+            if (!x->even_k)
+                grown = softmax_of_rows(s, &rows, factor, x, j);
+            else {
+% if CAUSAL or WINDOW
+                mask_edge(s, x, j);
+% end
+                grown = softmax(s, &rows, factor, scale);
+            }
+% else
 % if CAUSAL or WINDOW
             mask_edge(s, x, j);
 % end
             ${SCALED ? "int" : "const int"} grown = softmax(s, &rows, factor, ${FOLDS or TURNS ? "scale" : "x->scale"}${QUICK ? ", x->rise" : ""}${SKIPS ? ", rows_from_here(x)" : ""});
+% end
 % if not EARLY
             end_values(x);
 % end
@@ -627,6 +639,9 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
         consume(&x, &a, lse${SINK ? ", sinks + f.sinks_at" : ""}, &f, k_scales, v_scales);
     } else {
         x.even_k = x.even_v = 0;
+% if BOUNDED
+        x.scale = 1.0f; /* the scales of keys have it in them */
+% end
         consume(&x, &a, lse${SINK ? ", sinks + f.sinks_at" : ""}, &f, k_scales, v_scales);
     }
 % else

@@ -7,7 +7,7 @@
 %# probabilities in bf16 would be off.
 % let COUNT = 96
 %# The loads that a work-item has under way at once, as many as registers allow.
-% let FLIGHT = COPY_REGS < 60 ? 3 : 6
+% let FLIGHT = COPY_REGS < 60 ? 5 : 8
 /* Widens eight numbers: keys to ${DTYPE}; values, multiplied by a number if they are not even, to f16. */
 INLINED uint4 widen8(uint2 x, const int values, int even, float by)
 {
@@ -34,11 +34,11 @@ struct place {
 % end
 /* A tile of keys, or of their values, that is being widened. */
 struct rows {
-    __global const ${TYPE_KV} *from;  /* the KV head's${IN_PAGES ? "" : ", of its sequence"} */
+    __global const ${TYPE_KV} *from;  /* the KV head's${IN_PAGES ? "" : ", from the tile's first row on"} */
     __global const float *scales;     /* likewise */
     long step${IN_PAGES ? ", page" : ""}, scale_step${IN_PAGES ? ", scale_page" : ""}; /* from row to row${IN_PAGES ? ", and from page to page" : ""} */
     __global ushort *to;              /* its first row */
-    int first, count;                 /* rows: the first key, and how many there are */
+    int count;                        /* how many there are */
 };
 /* What those who widen a tile tell each other: the largest and the least scales that each warp has found; the scales of values; and where
  * rows are. */
@@ -49,12 +49,16 @@ struct told {
     __local volatile struct place *places;
 % end
 };
+INLINED long ahead(int rows, long step) /* rows, 0 or more, times a step */
+{
+    return (long)((ulong)(uint)rows * (ulong)step);
+}
 INLINED __global const uint2 *row8(const struct rows *t, const struct told *told, int r, int piece)
 {
 % if IN_PAGES
-    return (__global const uint2 *)(t->from + told->places[r].page * t->page + told->places[r].row * t->step) + piece;
+    return (__global const uint2 *)(t->from + ahead(told->places[r].page, t->page) + ahead(told->places[r].row, t->step)) + piece;
 % else
-    return (__global const uint2 *)(t->from + (t->first + r) * t->step) + piece;
+    return (__global const uint2 *)(t->from + ahead(r, t->step)) + piece;
 % end
 }
 INLINED float scale_of_row(const struct rows *t, const struct told *told, int r)
@@ -62,30 +66,45 @@ INLINED float scale_of_row(const struct rows *t, const struct told *told, int r)
 % if IN_PAGES
     return t->scales[told->places[r].page * t->scale_page + told->places[r].row * t->scale_step];
 % else
-    return t->scales[(t->first + r) * t->scale_step];
+    return t->scales[ahead(r, t->scale_step)];
 % end
 }
 
-/* Widens rows of so many columns. Values are multiplied by their scales times \`by\`, unless all of a head have the same. */
-INLINED void widen_rows(const struct rows *t, const struct told *told, const int columns, const int values, int even, float by,
-    const int items, int item)
+/* Widens rows of so many columns. Values are multiplied by their scales times \`by\`, unless all of a head have the same. A work-item has
+ * eight columns of every so many rows; where there are no more rows it does the last one again, so that nothing stands between loads.
+ * whole: there are ${BK} rows, so that most places are sure to be rows. */
+INLINED void widen_rows(const struct rows *t, const struct told *told, const int columns, const int values, const int even, float by,
+    const int whole, const int items, int item)
 {
-    const int pieces = columns / 8, all = t->count * pieces;
+    const int pieces = columns / 8, rows = items / pieces, most = (${BK} + rows - 1) / rows; /* most: rows of a work-item */
+    const int trips = (most + ${FLIGHT - 1}) / ${FLIGHT}, flight = (most + trips - 1) / trips;
+    const int first = item / pieces, piece = item - first * pieces;
+    if (first >= rows)
+        return;
     #pragma unroll 1
-    for (int u = item; u < all; u += ${FLIGHT} * items) {
+    for (int r = first; r < t->count; r += flight * rows) {
         uint2 x[${FLIGHT}];
         #pragma unroll
-        for (int n = 0; n < ${FLIGHT}; n++) {
-            const int at = min(u + n * items, all - 1), r = at / pieces;
-            x[n] = *row8(t, told, r, at - r * pieces);
+        for (int n = 0; n < flight; n++) {
+            const int sure = whole && (n + (trips - 1) * flight) * rows + rows <= ${BK};
+            x[n] = *row8(t, told, sure ? r + n * rows : min(r + n * rows, t->count - 1), piece);
         }
         #pragma unroll
-        for (int n = 0; n < ${FLIGHT}; n++)
-            if (u + n * items < all) {
-                const int at = u + n * items;
-                ((__global uint4 *)t->to)[at] = widen8(x[n], values, even, values && !even ? told->scales[at / pieces] * by : 1.0f);
-            }
+        for (int n = 0; n < flight; n++) {
+            const int sure = whole && (n + (trips - 1) * flight) * rows + rows <= ${BK};
+            const int at = sure ? r + n * rows : min(r + n * rows, t->count - 1);
+            ((__global uint4 *)t->to)[at * pieces + piece] = widen8(x[n], values, even, values && !even ? told->scales[at] * by : 1.0f);
+        }
     }
+}
+/* The same, whole or not; all work-items of a group together do no tile often enough for that to matter. */
+INLINED void widen_side(const struct rows *t, const struct told *told, const int columns, const int values, const int even, float by,
+    const int items, int item)
+{
+    if (items == ${COUNT} && t->count == ${BK})
+        widen_rows(t, told, columns, values, even, by, 1, items, item);
+    else
+        widen_rows(t, told, columns, values, even, by, 0, items, item);
 }
 
 /* The largest scale of a row that has a number other than 0: a row of zeros may have any. */
@@ -93,7 +112,7 @@ INLINED float largest_scale(const struct rows *t, const struct told *told, const
 {
     const int pieces = ${HDV/8}, all = t->count * pieces;
     float top = 0.0f;
-    #pragma unroll ${FLIGHT - 2}
+    #pragma unroll ${COPY_REGS < 60 ? 1 : 4}
     for (int u = item; u < all; u += items) {
         const int r = u / pieces;
         const uint2 x = *row8(t, told, r, u - r * pieces);
@@ -102,20 +121,26 @@ INLINED float largest_scale(const struct rows *t, const struct told *told, const
     }
     return top;
 }
-/* The most of all work-items', of two numbers each. */
+/* The most of all work-items', of three numbers from 0 on. Of the first two only 7 bits behind the leading one are kept, for lack of room. */
 INLINED void most_of_all(float *x, const struct told *told, const int items, int item)
 {
     #pragma unroll
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 3; i++)
         #pragma unroll
         for (int n = 1; n < 32; n *= 2)
             x[i] = fmax(x[i], across(x[i], n));
-    if ((item & 31) == 0)
-        told->tops[item / 32] = x[0], told->tops[${ITEMS/32} + item / 32] = x[1];
+    if ((item & 31) == 0) {
+        told->tops[item / 32] = as_float((as_int(x[0]) & 0x7fff0000) | as_int(x[1]) >> 16);
+        told->tops[${ITEMS/32} + item / 32] = x[2];
+    }
     named_sync(WIDENING, items);
+    x[0] = x[1] = 0.0f; /* as all work-items see them */
     #pragma unroll
-    for (int n = 0; n < items / 32; n++)
-        x[0] = fmax(x[0], told->tops[n]), x[1] = fmax(x[1], told->tops[${ITEMS/32} + n]);
+    for (int n = 0; n < items / 32; n++) {
+        const int two = as_int(told->tops[n]);
+        x[0] = fmax(x[0], as_float(two & 0x7fff0000)), x[1] = fmax(x[1], as_float(two << 16));
+        x[2] = fmax(x[2], told->tops[${ITEMS/32} + n]);
+    }
 }
 
 /* A tile of keys of a sequence and a KV head. */
@@ -139,13 +164,14 @@ INLINED struct rows rows_of(const struct stored *x, const int values, const stru
     const long *const step = values ? x->a->v_stride : x->a->k_stride, *const scale = values ? x->y->v_scales_stride : x->y->k_scales_stride;
     struct rows t = {.from = (__global const ${TYPE_KV} *)here((long)(values ? x->v : x->k)),
         .scales = (__global const float *)here((long)(values ? x->v_scales : x->k_scales)), .step = here(step[2]), .scale_step = here(scale[2]),
-        .to = to, .first = p->from + p->first, .count = p->count};
+        .to = to, .count = p->count};
     t.from += here(values ? x->a->v_at : x->a->k_at) + p->g * here(step[1]);
     t.scales += here(values ? x->y->v_scales_at : x->y->k_scales_at) + p->g * here(scale[1]);
 % if IN_PAGES
     t.page = here(step[0]), t.scale_page = here(scale[0]);
 % else
-    t.from += p->kb * here(step[0]), t.scales += p->kb * here(scale[0]);
+    t.from += p->kb * here(step[0]) + ahead(p->from + p->first, t.step);
+    t.scales += p->kb * here(scale[0]) + ahead(p->from + p->first, t.scale_step);
 % end
     return t;
 }
@@ -155,17 +181,22 @@ INLINED void widen_tile(const struct stored *x, const struct told *told, __globa
     const int items, int item)
 {
     float by = 1.0f;
-    struct rows t = rows_of(x, 0, p, wide_keys(x->a, x->memory) + row_in(x->a, p->b, p->g, p->first) * ${HD});
     if (!even) {
-        const struct rows v = rows_of(x, 1, p, t.to);
-        float top[2] = {0.0f, 0.0f}; /* the largest, and one over the least */
-        for (int r = item; r < ${BK}; r += items) {
+        const struct rows k = rows_of(x, 0, p, 0), v = rows_of(x, 1, p, 0);
+        float top[3] = {0.0f, 0.0f, 0.0f}; /* the largest, and one over the least; and the largest of keys, or inf if one is negative or no number */
+% if BOUNDED
+        const float scale = fmax(fabs(x->a->scale)${BY_LOG2E}, FLT_MIN); /* so that exponentials are powers of two */
+% end
+        #pragma unroll ${COPY_REGS < 60 ? 1 : 2}
+        for (int r = anew(item); r < ${BK}; r += items) {
             const int is = r < p->count;
             const float y = is ? scale_of_row(&v, told, r) : 0.0f;
             told->scales[r] = y;
             if (is)
                 top[0] = fmax(top[0], fabs(y)), top[1] = fmax(top[1], reciprocal(fabs(y)));
-            record[place_of_scale(r)] = is ? scale_of_row(&t, told, r) : 0.0f;
+            const float of_key = is ? scale_of_row(&k, told, r)${BOUNDED ? " * scale" : ""} : 0.0f;
+            top[2] = fmax(top[2], of_key >= 0.0f ? of_key : INFINITY);
+            record[place_of_scale(r)] = of_key;
         }
         most_of_all(top, told, items, item);
         if (!(top[0] * top[1] <= 16.0f)) { /* a row of zeros, which may have any scale, could lower the others */
@@ -173,14 +204,20 @@ INLINED void widen_tile(const struct stored *x, const struct told *told, __globa
             named_sync(WIDENING, items);
             most_of_all(top, told, items, item);
         }
-        const int power = min(max((as_int(top[0]) >> 23) + 1, 67), 253); /* as a biased exponent */
+        /* As a biased exponent, every eighth, so that few tiles have another than the tile before: the largest numbers are then 1/2 to 128
+         * times as large as stored ones, or 1 to 256 times, which f16 has room for. */
+        const int power = min(max((((as_int(top[0]) >> 23) + 3) & ~7) - ${DTYPE_KV == "fp8" ? 2 : 3}, 67), 253);
         by = as_float((254 - power) << 23);
         if (item == 0)
-            record[${BK}] = as_float(power << 23);
+            record[${BK}] = as_float(power << 23), record[${BK + 1}] = top[2];
     }
-    widen_rows(&t, told, ${HD}, 0, 1, 1.0f, items, item);
+    struct rows t = rows_of(x, 0, p, wide_keys(x->a, x->memory) + row_in(x->a, p->b, p->g, p->first) * ${HD});
+    widen_side(&t, told, ${HD}, 0, 1, 1.0f, items, item);
     t = rows_of(x, 1, p, wide_values(x->a, x->memory) + row_in(x->a, p->b, p->g, p->first) * ${HDV});
-    widen_rows(&t, told, ${HDV}, 1, even, by, items, item);
+    if (even)
+        widen_side(&t, told, ${HDV}, 1, 1, 1.0f, items, item);
+    else
+        widen_side(&t, told, ${HDV}, 1, 0, by, items, item);
 }
 
 % if IN_PAGES

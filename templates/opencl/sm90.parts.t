@@ -91,6 +91,12 @@ INLINED void set_ends(struct worker *x, __local volatile const struct tile *at)
     x->begin = last + at->low;
 }
 
+% if BOUNDED
+INLINED int is_at_edge(const struct worker *x, int j) /* whether a row may not see all keys of tile j */
+{
+    return x->edge < (j + 1) * ${BK} || x->begin > j * ${BK};
+}
+% end
 /* Masks the keys of tile j that lie behind the ends of intervals, or before they begin. */
 INLINED void mask_edge(float *s, const struct worker *x, int j)
 {
@@ -138,6 +144,12 @@ INLINED void set_ends(struct worker *x, __local volatile const struct tile *at)
 % end
 }
 
+% if BOUNDED
+INLINED int is_at_edge(const struct worker *x, int j) /* whether a row may not see all keys of tile j */
+{
+    return x->edge < (j + 1) * ${BK};
+}
+% end
 /* Masks the keys of tile j that lie behind the ends of intervals. */
 INLINED void mask_edge(float *s, const struct worker *x, int j)
 {

@@ -20,7 +20,7 @@ INLINED int place_of_scale(int key)
 {
     return (key & ~15) | (key << 1 & 12) | (key >> 2 & 2) | (key & 1);
 }
-/* Multiplies scores by the scales of their keys, after the tile of these keys was counted. */
+/* Multiplies scores by the scales of their keys${BOUNDED ? ", and by the scale of all" : ""}, after the tile of these keys was counted. */
 INLINED void scale_scores(float *s, const struct worker *x)
 {
     __local uchar *const memory = x->memory;
@@ -95,4 +95,47 @@ INLINED float next_unit(struct worker *x)
     x->unit = x->even_v ? x->value_scale : RECORD_AT(x->nk - 1)[${BK}];
     return x->even_v ? 1.0f : before * as_float((254 << 23) - as_int(x->unit));
 }
+% if BOUNDED
+
+/* Whether a score may be so far above its row's maximum so far that this matters; the largest of a tile's scales, times the largest score
+ * before it is multiplied, is a bound. It says yes where a scale is negative, and of rows that have seen no key. Scores are compared by
+ * their bits, as integers, which are negative for those below 0. */
+INLINED int may_have_grown(const float *s, const struct row_states *rows, float largest)
+{
+    int top[4] = {0, 0, 0, 0}; /* two chains for each row */
+    #pragma unroll
+    for (int n = 0; n < ${NS}; n += 2)
+        top[n / 2 % 4] = most_bits(top[n / 2 % 4], s[n], s[n + 1]);
+    int grown = 0;
+    #pragma unroll
+    for (int r = 0; r < 2; r++)
+        grown |= !(fma(as_float(max(top[r], top[r + 2])), largest, -rows->top[r]) <= 8.0f); /* nor if it is not a number */
+    return in_warp(grown);
+}
+/* Turns scores into exponentials, as softmax does, where each key has a scale. Few tiles have scores that are above the maximum, or that
+ * are masked, and of these alone scores are multiplied before they are compared. Those of others are multiplied as the maximum is
+ * subtracted, by one instruction. */
+INLINED int softmax_of_rows(float *s, struct row_states *rows, float *fix, const struct worker *x, int j)
+{
+    __local uchar *const memory = x->memory;
+    __local const float *const record = RECORD_AT(x->nk - 1);
+    if (is_at_edge(x, j) || may_have_grown(s, rows, record[${BK + 1}])) {
+        scale_scores(s, x);
+        mask_edge(s, x, j);
+        return softmax(s, rows, fix, 1.0f);
+    }
+    __local const float4 *const scales = (__local const float4 *)record + (x->lane & 3);
+    #pragma unroll
+    for (int m = 0; m < ${NS}; m += 8) {
+        const float4 four = scales[m / 2];
+        const float y[4] = {four.x, four.y, four.z, four.w};
+        #pragma unroll
+        for (int n = 0; n < 8; n++)
+            s[m + n] = exp2_fast(fma(s[m + n], y[n / 4 * 2 + n % 2], -rows->top[n / 2 % 2]));
+        rows->sum[0] += s[m] + s[m + 1], rows->sum[0] += s[m + 4] + s[m + 5];
+        rows->sum[1] += s[m + 2] + s[m + 3], rows->sum[1] += s[m + 6] + s[m + 7];
+    }
+    return 0;
+}
+% end
 % end

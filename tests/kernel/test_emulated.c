@@ -34,7 +34,7 @@
 #include "../kit/judge.h"
 #include "../kit/seed.h"
 
-enum { PROBLEMS = 4, VARIANTS = 8, NAMED = 34, NAMED_PROBLEMS = 2, LONG = 8, CARD_PROBLEMS = 40, CARD_VARIANTS = 200, SOAK = 2000,
+enum { PROBLEMS = 4, VARIANTS = 8, NAMED = 35, NAMED_PROBLEMS = 2, LONG = 8, CARD_PROBLEMS = 40, CARD_VARIANTS = 200, SOAK = 2000,
        TIMEOUT = 300, TWO_PARTS = 3 /* times as many problems where products have two parts */ };
 enum { WIDE = 4, MOST_PAIRS = 20000 }; /* every so many variants one of heads wider than 256; its pairs of queries and keys */
 enum { UNITS = 2 }; /* what launches are told of a card's: work-groups that stay walk through several tiles */
@@ -249,6 +249,7 @@ static int judge_named(void *arg, int index)
         "attn_bf16_kvint8_d32v16_causal_softcap_biasf32_mask_alibi_paged_on_sm90_q192k64_lazy_widened",
         "attn_bf16_kvint8_d64_causal_packed_on_sm90_q192k80_lazy_widened",
         "attn_bf16_kvfp8_of32_d48v80_causal_window_sink_packed_paged_on_sm90_q64k80_st3_widened",
+        "attn_bf16_kvfp8_d32v48_window_paged_on_sm90_q128k48_lazy_widened",
         "attn_bf16_kvint8_d64_causal_on_sm80_q64k64_r32",
         "attn_f16_kvfp8_of32_d48v144_window_sink_packed_paged_on_sm80_q32k32_r16_s128_st3_lazy",
         "attn_bf16_kvfp8_d7v100_causal_softcap_packed_on_sm80_q64k48_r16_copyany",

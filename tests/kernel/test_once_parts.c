@@ -118,7 +118,8 @@ static void draw_rows(struct problem *d, struct rows *x, int n, uint64_t *seed)
         if (wild == 2 && random_below(seed, 20) == 0) {
             memset(x->stored + i * n, random_below(seed, 2) && d->kv == DTYPE_FP8 ? 0x80 : 0, (size_t)n);
             x->scales[i] = random_below(seed, 2) ? 0 : 0x1p60f;
-        }
+        } else if (wild && random_below(seed, 60) == 0)
+            x->scales[i] = -x->scales[i];
     }
 }
 
@@ -139,7 +140,7 @@ static void draw_problem(const struct kind *kind, const struct variant *v, int d
     draw_rows(d, &d->side[0], variant_head_dim(v), seed);
     draw_rows(d, &d->side[1], variant_head_dim_v(v), seed);
     d->a = (struct attn_cl_args){
-        .batch = SEQUENCES, .heads = 2 * HEADS, .kv_heads = HEADS, .q_len = 90, .kv_len = longest, .has_lens = 1};
+        .batch = SEQUENCES, .heads = 2 * HEADS, .kv_heads = HEADS, .q_len = 90, .kv_len = longest, .scale = -0.3f, .has_lens = 1};
     d->f = (struct attn_cl_features){.page_stride = PAGES / SEQUENCES,
                                      .page_size = PAGE_ROWS,
                                      .has_q_starts = packed,
@@ -215,27 +216,47 @@ static void check_row(const struct problem *d, const uint8_t *wide, int b, int g
     }
 }
 
+/* The record of a tile: the scales of its keys, which kernels with lazy multiply by the scale of all, and of which they want the
+ * largest; and what its values are to be multiplied by. */
+static void check_record(const struct problem *d, const float *record, int b, int g, long tile)
+{
+    const long first = tile * d->bk, keys = d->lens[b];
+    const bool lazy = d->v->field[F_LAZY], fp8 = d->kv == DTYPE_FP8;
+    const float scale = lazy ? fabsf(d->a.scale) * 1.44269504f : 1;
+    float largest = 0;
+    for (int r = 0; r < d->bk; r++) {
+        /* a work-item has eight scores of 16 keys: of keys 2l, 2l + 1, 2l + 8 and 2l + 9 in either row */
+        const int lane = r % 8 / 2, place = r / 16 * 16 + 4 * lane + r % 16 / 8 * 2 + r % 2;
+        const float want = first + r < keys ? d->side[0].scales[row_of(d, b, first + r) * HEADS + g] * scale : 0;
+        if (record[place] != want)
+            fail_msg("sequence %d, head %d, key %ld: scale %g; expected %g", b, g, first + r, (double)record[place],
+                     (double)want);
+        largest = want < 0 ? INFINITY : fmaxf(largest, want);
+    }
+    if (lazy && record[d->bk + 1] != largest)
+        fail_msg("sequence %d, head %d, tile %ld: the largest scale of keys is %g; expected %g", b, g, tile,
+                 (double)record[d->bk + 1], (double)largest);
+    int exponent;
+    const float one = frexpf(record[d->bk], &exponent);
+    const int power = exponent + 126; /* biased */
+    if (one != 0.5f || ((power + (fp8 ? 2 : 3)) % 8 != 0 && power != 67 && power != 253))
+        fail_msg("sequence %d, head %d, tile %ld: values are to be multiplied by %g; expected every eighth power of two", b, g,
+                 tile, (double)record[d->bk]);
+}
+
 static void check_tile(const struct problem *d, const uint8_t *wide, const uint32_t *done, int b, int g, long tile)
 {
     const long keys = d->lens[b], tiles = (d->a.kv_len + d->bk - 1) / d->bk, at = (b * HEADS + g) * tiles + tile;
     const long first = tile * d->bk;
     const bool is = (first < keys || tile == 0) && (d->queries[b] > 0 || !d->v->field[F_PACKED]);
     float record[LONGEST + 4];
-    memcpy(record, wide + d->bytes - (SEQUENCES * HEADS * tiles - at) * (4 * d->bk + 16), 4 * (size_t)d->bk + 4);
+    memcpy(record, wide + d->bytes - (SEQUENCES * HEADS * tiles - at) * (4 * d->bk + 16), 4 * (size_t)d->bk + 8);
     if (done[at] != (is ? TURN + 1 : 0))
         fail_msg("sequence %d, head %d, tile %ld: told %u", b, g, tile, done[at]);
     for (int r = 0; is && r < d->bk && first + r < keys; r++)
         check_row(d, wide, b, g, first + r, record[d->bk]);
-    for (int r = 0; is && !d->even && r < d->bk; r++) {
-        /* a work-item has eight scores of 16 keys: of keys 2l, 2l + 1, 2l + 8 and 2l + 9 in either row */
-        const int lane = r % 8 / 2, place = r / 16 * 16 + 4 * lane + r % 16 / 8 * 2 + r % 2;
-        const float want = first + r < keys ? d->side[0].scales[row_of(d, b, first + r) * HEADS + g] : 0;
-        if (record[place] != want)
-            fail_msg("sequence %d, head %d, key %ld: scale %g; expected %g", b, g, first + r, (double)record[place], (double)want);
-    }
-    int exponent;
-    if (is && !d->even && frexpf(record[d->bk], &exponent) != 0.5f)
-        fail_msg("sequence %d, head %d, tile %ld: %g is no power of two", b, g, tile, (double)record[d->bk]);
+    if (is && !d->even)
+        check_record(d, record, b, g, tile);
     for (long j = is ? keys : first; j < first + d->bk && j < d->a.kv_len; j++) /* where there is no key */
         for (int i = 0; j >= first && i < 2; i++)
             for (int c = 0; c < 2 * d->side[i].n; c++)
