@@ -19,7 +19,8 @@
  * 16 bytes c of row r, of w bytes, of a box      | r                                   | from 8*(c^(r*w/128%(w/16))) on
  *
  * Contract: launch it with blocks of 128 and a grid of ceil(q_len / 128) * heads * batch. The struct below says
- * what the arguments are. In a causal run near heads, 1 or more, have their tiles done together, the heavy ones first.
+ * what the arguments are. In a causal run the tiles of so many heads as near says (1 or more) are done together, those
+ * with the most keys first.
  * Rows begin at multiples of 16 bytes. Where has_lse or has_lens is 0 any buffer may stand for lse or kv_lens. O must
  * not overlap the inputs. Keys past a sequence's length are not read. A row that sees no key gives O = 0 and LSE =
  * -inf. */

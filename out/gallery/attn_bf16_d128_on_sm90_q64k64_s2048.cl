@@ -9,8 +9,9 @@
  *
  * Parameters: op attn, dtype bf16, head_dim.qk 128, isa sm90, tile.q 64, tile.k 64, split 2048.
  * A work-group of 256 work-items computes 64 rows, queries of heads that share a KV head, over 2048 keys, 64 keys at a
- * time, then takes the next such unit; who is last with a row's keys merges what all have made of them. A tile
- * takes 2097152 flops and 32768 bytes of K and V; a consumer's work-item holds 32 scores and 64 elements of output.
+ * time, then takes the next such unit; the group that is last to finish with a row's keys merges the results of all. A
+ * tile takes 2097152 flops and 32768 bytes of K and V; a consumer's work-item holds 32 scores and 64 elements of
+ * output.
  * Local memory: 115024 bytes.
  *
  * What, in a work-item or in shared memory       | row of the warpgroup's 64           | column

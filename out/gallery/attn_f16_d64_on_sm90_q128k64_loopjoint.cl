@@ -24,7 +24,7 @@
  * below say what the arguments are; maps are made by cuTensorMapEncodeTiled over [batch, head, row, element], of boxes
  * of 64 elements by 64 rows (Q) or 64 (K, V), with 128 bytes of swizzle; room is 640 bytes, and for one launch at a
  * time. Rows lie whole 16 bytes apart; lengths are below 2^30.
- * In a causal run maps.together heads, 1 or more, have their tiles done together, the heavy ones first. Where
+ * In a causal run the tiles of maps.together heads (1 or more) are done together, those with the most keys first. Where
  * has_lse or has_lens is 0 any buffer may stand for lse or kv_lens. O must not overlap the inputs. Keys past a
  * sequence's length may be read. A row that sees no key gives O = 0 and LSE = -inf. */
 #ifndef ATTN_CL_INTEGERS_DEFINED

@@ -78,5 +78,5 @@
 % assert COPY != "tma" or LOOP != "joint" or not (PACKED or PAGED), "packed and paged do not go with copy tma where loop is joint; copy must be async or plain"
 % assert LOOP != "specialised" or not (PACKED or PAGED), "packed and paged do not go with loop specialised; loop must be persistent"
 % assert ORDER == "heavy" or CAUSAL and not SPLIT, "order: straight says something of causal runs alone, and not of splits; it must be left out"
-% let NEAR_HEAVY = ISA == "sm90" ? "In a causal run maps.together heads, 1 or more, have their tiles done together, the heavy ones first." : "In a causal run near heads, 1 or more, have their tiles done together, the heavy ones first."
+% let NEAR_HEAVY = ISA == "sm90" ? "In a causal run the tiles of maps.together heads (1 or more) are done together, those with the most keys first." : "In a causal run the tiles of so many heads as near says (1 or more) are done together, those with the most keys first."
 % let NEAR = ORDER == "heavy" ? NEAR_HEAVY : ISA == "sm90" ? "maps.together is not read." : "near is not read."

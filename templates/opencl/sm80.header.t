@@ -9,7 +9,7 @@
  * Parameters: ${parameters()}.
 % if SPLIT
  * A work-group of ${ITEMS} work-items computes ${BQ} rows, queries of heads that share a KV head, over ${SPLIT} keys, ${BK} keys at a time;
- * each warp has ${MR} rows. Who is last with a row's keys merges what all have made of them. A tile takes
+ * each warp has ${MR} rows. The group that is last to finish with a row's keys merges the results of all. A tile takes
 % else
  * A work-group of ${ITEMS} work-items computes ${BQ} queries of one head, ${BK} keys at a time; each warp has ${MR} rows. A tile takes
 % end

@@ -10,7 +10,7 @@
  * Parameters: ${parameters()}.
 % if SPLIT
  * A work-group of ${ITEMS} work-items computes ${BQ} rows, queries of heads that share a KV head, over ${SPLIT} keys, ${BK} keys at a time,
- * then takes the next such unit; who is last with a row's keys merges what all have made of them. A tile
+ * then takes the next such unit; the group that is last to finish with a row's keys merges the results of all. A tile
 % else
  * A work-group of ${ITEMS} work-items computes ${BQ} queries of one head, ${BK} keys at a time${PERSISTENT ? ", then takes the next tile" : ""}. A tile
 % end
