@@ -184,9 +184,9 @@ static int woven(struct unroller *r, const struct node *n, struct scope *s)
     if (n->expr && expr_number(n->expr, r->env, &every, r->err))
         return -1;
     if (n->expr && every < 1)
-        return fail_at(r->err, n->place, "weave says every %lld; expected 1 or more", (long long)every);
+        return fail_at(r->err, n->place, "the number behind `every` is %lld; expected 1 or more", (long long)every);
     if (n->name && !isa_has_op(r->u->isa, n->name))
-        return fail_at(r->err, n->place, "weave says by '%s'; expected the name of an op of isa %s", n->name,
+        return fail_at(r->err, n->place, "'%s' behind `by` is no op; expected the name of an op of isa %s", n->name,
                        r->u->isa->name);
     if (run(r, n->body, s))
         return -1;

@@ -353,10 +353,9 @@ const struct kernel *plan_anywhere(struct attn_plan *plan, const char *why)
         else
             kernel_free(k);
         if (name[0])
-            context_log(plan->context, ATTN_LOG_WARNING, "%s executes runs that %s does not take: %s", name, plan->name,
-                        why);
+            context_log(plan->context, ATTN_LOG_WARNING, "%s executes the runs that %s refuses: %s", name, plan->name, why);
         else
-            context_log(plan->context, ATTN_LOG_WARNING, "there is no kernel for rows that lie anywhere: %s", err.text);
+            context_log(plan->context, ATTN_LOG_WARNING, "no other kernel executes the runs that this one refuses: %s", err.text);
         plan->looked = true;
     }
     pthread_mutex_unlock(&plan->lock);

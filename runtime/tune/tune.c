@@ -453,7 +453,8 @@ int tune_anywhere(const struct device *device, const struct tune_target *target,
     if (found >= 0)
         *out = c[found].row.variant;
     else if (n >= 0)
-        snprintf(err->text, sizeof err->text, "tune: error: no candidate takes rows that lie anywhere; expected one");
+        snprintf(err->text, sizeof err->text,
+                 "tune: error: no kernel takes rows at any address and with any strides; expected one that does");
     free(c);
     return found >= 0 ? 0 : -1;
 }

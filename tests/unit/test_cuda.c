@@ -306,7 +306,7 @@ static int told;
 static void count_told(void *user, attn_log_level level, const char *text)
 {
     (void)user;
-    told += level == ATTN_LOG_WARNING && strstr(text, " executes runs that ") && strstr(text, " does not take: ");
+    told += level == ATTN_LOG_WARNING && strstr(text, " executes the runs that ") && strstr(text, " refuses: ");
 }
 
 /* Rows at addresses that the plan's kernel cannot take go to a second kernel, which is made once and told of; a pinned kernel

@@ -116,9 +116,9 @@ static void test_wrong(void **state)
     is_wrong("  with\n    vec x = 0\n",
              "t.micro:2:3: error: with stands alone; expected a weave of the same indentation above");
     is_wrong("  weave by frobnicate\n    vec x = 0\n  with\n    vec y = 0\n",
-             "t.micro:2: error: weave says by 'frobnicate'; expected the name of an op of isa avx512");
+             "t.micro:2: error: 'frobnicate' behind `by` is no op; expected the name of an op of isa avx512");
     is_wrong("  weave every 0\n    vec x = 0\n  with\n    vec y = 0\n",
-             "t.micro:2: error: weave says every 0; expected 1 or more");
+             "t.micro:2: error: the number behind `every` is 0; expected 1 or more");
     is_wrong("  weave\n    loop 2\n      vec x = 0\n  with\n    vec y = 0\n",
              "t.micro:2: error: weave contains a loop, a pointer or an integer; expected only straight statements");
     is_wrong("  weave\n    let n = 2\n  with\n    vec y = 0\n",
