@@ -57,8 +57,4 @@
 % let LAUNCH_GROUPS_1 = "heads"
 % let LAUNCH_GROUPS_2 = "batch"
 % let LAUNCH_LOCAL = LOCAL
-% let LAUNCH_SPLIT = 0
-% let LAUNCH_BEGIN = "anywhere"
-% let LAUNCH_ONE_TILE = 1
-% let LAUNCH_MAPS = 0
-% let LAUNCH_EARLY = 0
+% include "opencl/launch.sizes.t"

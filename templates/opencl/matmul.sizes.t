@@ -34,8 +34,4 @@
 % let LAUNCH_GROUPS_1 = "ceil(m / tile[0])"
 % let LAUNCH_GROUPS_2 = "heads * batch"
 % let LAUNCH_LOCAL = LOCAL
-% let LAUNCH_SPLIT = 0
-% let LAUNCH_BEGIN = "anywhere"
-% let LAUNCH_ONE_TILE = 1
-% let LAUNCH_MAPS = 0
-% let LAUNCH_EARLY = 0
+% include "opencl/launch.sizes.t"
