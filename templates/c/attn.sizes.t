@@ -87,6 +87,13 @@
 % let FIXES = TOPS + W
 % let HERE = FIXES + W
 % let BUFFER = BYTE_TILES ? HERE + W : TILES ? P_TILE + 256 : PASSAGE_END
+%# Each pass over 64 columns of values fetches its share of the rows to come, whole and in order, since a processor's own fetching keeps up
+%# with that, and not with half of each row. OPENED_ROWS of the share are fetched by each of the four trips that open the columns, and the
+%# others while outputs are added.
+% let ROW_LINES = ceil_div(HDV, 64)
+% let SHARE_ROWS = ceil_div(BK, ROW_LINES)
+% let OPENED_ROWS = BYTE_TILES ? SHARE_ROWS*3/16 : SHARE_ROWS/8
+% let ADDED_ROWS = SHARE_ROWS - 4*OPENED_ROWS
 %# What stands beside the tile for all rows: see weigh.
 % let HEAVIEST = 2*BK
 % let HIGHEST = HEAVIEST + W

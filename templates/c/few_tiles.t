@@ -132,11 +132,12 @@ static int64_t whole_tiles(const struct rows *x, const struct space *w, const ${
                 softmax_bytes(integers, to, to_o + ${R*LDO}, beside, k + ${BK + BK/4} * ldk, ldk);
             }
         if (n > 0) {
-            for (int64_t c = 0; c < ${HDV}; c += 64) {
+            const ${CKV} *next = v + ${BK} * ldv;
+            for (int64_t c = 0; c < ${HDV}; c += 64, next += ${SHARE_ROWS} * ldv) {
                 float *of = from;
-                mix_tile(v + c, values, ldv);
+                mix_tile(v + c, values, next, ldv);
                 for (float *to_o = o; to_o < end; to_o += ${RESULTS}, of += ${QUERIES})
-                    add_bytes((int32_t *)(void *)of, of, values, to_o + c, v + ${BK + 3*BK/4} * ldv + c, ldv);
+                    add_bytes((int32_t *)(void *)of, of, values, to_o + c, next + ${4*OPENED_ROWS} * ldv, ldv);
             }
             v += ${BK} * ldv;
         }
@@ -169,11 +170,12 @@ static void whole_tiles(const struct rows *x, const struct space *w, const ${CKV
             }
         }
         if (n > 0) {
-            for (int64_t c = 0; c < ${HDV}; c += 64) {
+            const ${CKV} *next = v + ${BK} * ldv;
+            for (int64_t c = 0; c < ${HDV}; c += 64, next += ${SHARE_ROWS} * ldv) {
                 float *of = from;
-                pair_tile(v + c, values, ldv);
+                pair_tile(v + c, values, next, ldv);
                 for (float *to_o = o; to_o < end; to_o += ${RESULTS}, of += ${QUERIES})
-                    add_pairs(of, values, to_o + c, apart, v + ${BK + BK/2} * ldv + c, ldv);
+                    add_pairs(of, values, to_o + c, apart, next + ${4*OPENED_ROWS} * ldv, ldv);
             }
             v += ${BK} * ldv;
         }

@@ -58,7 +58,8 @@ static void pair_tile(struct job *j)
     const int64_t ld = 64 + j->kind % 3 * 5;
     memory(j, 0, j->kv, (z->BK - 1) * ld + 64);
     memory(j, 1, DTYPE_F32, z->BK / 2 * 64);
-    integer(j, 2, ld);
+    memory(j, 2, j->kv, 1); /* a hint */
+    integer(j, 3, ld);
     for (int64_t r = 0; r < z->BK / 2; r++)
         for (int64_t c = 0; c < 64; c++)
             want_pair(j, 1, r * 64 + c, (double)number(j, 0, key_of_pair(r) * ld, value_column(c)) / z->SHRUNK,
@@ -332,7 +333,8 @@ static void mix_tile(struct job *j)
     const int64_t ld = 64 + j->kind % 3 * 5;
     memory(j, 0, j->kv, (z->BK - 1) * ld + 64);
     memory(j, 1, DTYPE_F32, 1024);
-    integer(j, 2, ld);
+    memory(j, 2, j->kv, 1); /* a hint */
+    integer(j, 3, ld);
     for (int64_t m = 0; m < 4; m++)
         for (int64_t lane = 0; lane < 16; lane++)
             for (int64_t c = 0; c < 16; c++) {
