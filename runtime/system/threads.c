@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -92,86 +93,118 @@ void countdown_wait(struct countdown *c)
 
 /* ---- the threads of one process ---- */
 
+/* Of what one thread writes while others read something else: no two of these share a line of the cache, nor the pair of
+ * lines that processors fetch together. */
+enum { APART = 128 };
+
+/* Each thread has a seat, the caller the first one, and does the part of that number before any other, so that what it
+ * uses for a part is in its own cache from one call to the next. A part whose thread does not come is done by another
+ * one, which takes its seat. */
+struct seat {
+    _Alignas(APART) _Atomic uint64_t taken; /* the last call in which somebody sat here ... */
+    _Atomic uint64_t done;                  /* ... and in which he was done */
+    struct crew *crew;
+};
+
 /* A forked child inherits a crew without threads and in an arbitrary state: it does not touch it and makes its own. */
-enum { OPEN = 1u << 31 };
 struct crew {
     struct crew *inherited; /* kept until pool_destroy, since another thread of the child may still be reading it */
     pid_t process;
-    atomic_bool busy; /* set while work is being done; it guards everything that has no other guard */
     pthread_t *ids;
-    int started, wanted;  /* threads other than the caller */
-    atomic_uint turn;     /* changes with each piece of work, and when the crew is to end */
-    atomic_uint sleeping; /* threads that sleep until it changes */
-    atomic_bool stop;
-    atomic_uint gate;   /* how many threads are working, and OPEN while more may join them */
-    atomic_bool ending; /* the caller sleeps on this until no thread is working */
-    /* Written while the gate is closed and no thread is inside. */
+    struct seat *seats;
+    int started, wanted; /* threads other than the caller */
+    atomic_bool busy;    /* set while work is being done; it guards everything that has no other guard */
+    /* What a call says, in one line. Who has taken a seat in a call may read it until he is done. */
+    _Alignas(APART) _Atomic uint64_t call; /* its number, times MOST_SEATS, and how many seats it has */
     int parts;
     void (*work)(void *arg, int part);
     void *arg;
-    atomic_int next; /* the first part that nobody has claimed */
+    atomic_uint bell;     /* changes with each call, and when the crew is to end */
+    atomic_uint sleeping; /* threads that sleep until it changes */
+    atomic_bool stop;
+    atomic_bool ending; /* the caller sleeps until a seat is done */
+    _Alignas(APART) atomic_uint ended; /* changes when one is */
+    _Alignas(APART) atomic_int next;   /* of the parts for which there are no seats: the first that nobody has claimed */
 };
+enum { MOST_SEATS = 1 << 16 };
 
 struct pool {
     int threads;
     _Atomic(struct crew *) crew;
 };
 
-static void claim_parts(struct crew *c, int parts, void (*work)(void *arg, int part), void *arg)
+/* Whether this thread is the one to sit there. If it is, the call lasts until it is done. */
+static bool take(struct seat *seat, uint64_t call)
 {
+    uint64_t taken = atomic_load_explicit(&seat->taken, memory_order_relaxed);
+    return taken < call && atomic_compare_exchange_strong_explicit(&seat->taken, &taken, call, memory_order_acquire,
+                                                                    memory_order_relaxed);
+}
+
+static void leave(struct crew *c, struct seat *seat, uint64_t call)
+{
+    atomic_store(&seat->done, call);
+    if (atomic_load(&c->ending)) {
+        atomic_fetch_add(&c->ended, 1);
+        wake(&c->ended, 1);
+    }
+}
+
+/* Who sits at `own` does its part, those without seats, and those whose threads have not come. */
+static void do_parts(struct crew *c, int own, uint64_t call)
+{
+    const int seats = (int)(call % MOST_SEATS);
     int part;
-    while ((part = atomic_fetch_add_explicit(&c->next, 1, memory_order_relaxed)) < parts)
-        work(arg, part);
+    c->work(c->arg, own);
+    if (c->parts > seats)
+        while ((part = atomic_fetch_add_explicit(&c->next, 1, memory_order_relaxed)) < c->parts)
+            c->work(c->arg, part);
+    for (int i = 1; i < seats; i++)
+        if (take(&c->seats[i], call)) {
+            c->work(c->arg, i);
+            leave(c, &c->seats[i], call);
+        }
 }
 
-static bool enter(struct crew *c)
-{
-    unsigned gate = atomic_load_explicit(&c->gate, memory_order_relaxed);
-    while (gate & OPEN)
-        if (atomic_compare_exchange_weak_explicit(&c->gate, &gate, gate + 1, memory_order_acquire,
-                                                  memory_order_relaxed))
-            return true;
-    return false;
-}
-
-static void leave(struct crew *c)
-{
-    if (atomic_fetch_sub(&c->gate, 1) == 1 && atomic_load(&c->ending))
-        wake(&c->gate, 1);
-}
-
-/* Waits until the turn differs from `seen`. A thread spins before it sleeps only while that pays: if it has slept for
- * longer than it would spin, it sleeps at once from then on, until it is woken sooner than that again. So threads do
- * not spin between calls that are far apart. */
-static void wait_for_turn(struct crew *c, unsigned seen, bool *looks)
+/* Waits for another call than `seen`, and returns it. A thread spins before it sleeps only while that pays: if it has
+ * slept for longer than it would spin, it sleeps at once from then on, until it is woken sooner than that again. So
+ * threads do not spin between calls that are far apart. */
+static uint64_t wait_for_call(struct crew *c, uint64_t seen, bool *looks)
 {
     struct look look = {0};
-    while (*looks && atomic_load_explicit(&c->turn, memory_order_acquire) == seen && look_again(&look))
+    uint64_t call;
+    while ((call = atomic_load_explicit(&c->call, memory_order_acquire)) == seen && *looks && look_again(&look))
         ;
-    if (atomic_load_explicit(&c->turn, memory_order_acquire) != seen)
-        return;
+    if (call != seen)
+        return call;
     int64_t from = clock_ns();
     atomic_fetch_add(&c->sleeping, 1);
-    while (atomic_load(&c->turn) == seen)
-        sleep_on(&c->turn, seen);
+    for (;;) {
+        unsigned bell = atomic_load(&c->bell);
+        if ((call = atomic_load(&c->call)) != seen)
+            break;
+        sleep_on(&c->bell, bell);
+    }
     atomic_fetch_sub(&c->sleeping, 1);
     *looks = clock_ns() - from < LOOK_NS;
+    return call;
 }
 
 static void *thread_main(void *arg)
 {
-    struct crew *c = arg;
-    unsigned seen = 0;
+    struct seat *seat = arg;
+    struct crew *c = seat->crew;
+    const int own = (int)(seat - c->seats);
+    uint64_t call = 0;
     bool looks = true;
     for (;;) {
-        wait_for_turn(c, seen, &looks);
-        seen = atomic_load_explicit(&c->turn, memory_order_acquire);
+        call = wait_for_call(c, call, &looks);
         if (atomic_load_explicit(&c->stop, memory_order_relaxed))
             return NULL;
-        if (!enter(c))
+        if (own >= (int)(call % MOST_SEATS) || !take(seat, call))
             continue;
-        claim_parts(c, c->parts, c->work, c->arg);
-        leave(c);
+        do_parts(c, own, call);
+        leave(c, seat, call);
     }
 }
 
@@ -186,40 +219,56 @@ static void start_threads(struct crew *c, int wanted)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (; c->started < wanted; c->started++)
-        if (pthread_create(&c->ids[c->started], NULL, thread_main, c) != 0) {
+        if (pthread_create(&c->ids[c->started], NULL, thread_main, &c->seats[c->started + 1]) != 0) {
             c->wanted = c->started;
             break;
         }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-static struct crew *crew_create(int threads)
-{
-    struct crew *c = calloc(1, sizeof *c);
-    if (!c)
-        return NULL;
-    c->wanted = threads - 1;
-    c->process = getpid();
-    c->ids = calloc((size_t)threads, sizeof *c->ids);
-    if (!c->ids) {
-        free(c);
-        return NULL;
-    }
-    return c;
-}
-
 static void crew_free(struct crew *c)
 {
     free(c->ids);
+    free(c->seats);
     free(c);
+}
+
+static struct crew *crew_create(int threads)
+{
+    struct crew *c = aligned_alloc(APART, sizeof *c);
+    if (!c)
+        return NULL;
+    memset(c, 0, sizeof *c);
+    c->wanted = threads - 1;
+    c->process = getpid();
+    c->ids = calloc((size_t)threads, sizeof *c->ids);
+    c->seats = aligned_alloc(APART, (size_t)threads * sizeof *c->seats);
+    if (!c->ids || !c->seats) {
+        crew_free(c);
+        return NULL;
+    }
+    memset(c->seats, 0, (size_t)threads * sizeof *c->seats);
+    for (int i = 0; i < threads; i++)
+        c->seats[i].crew = c;
+    return c;
+}
+
+/* Begins the next call. */
+static uint64_t ring(struct crew *c, int seats)
+{
+    uint64_t call = (atomic_load_explicit(&c->call, memory_order_relaxed) / MOST_SEATS + 1) * MOST_SEATS + (unsigned)seats;
+    atomic_store(&c->call, call);
+    atomic_fetch_add(&c->bell, 1);
+    if (atomic_load(&c->sleeping) > 0)
+        wake(&c->bell, INT_MAX);
+    return call;
 }
 
 static void crew_destroy(struct crew *c)
 {
     if (c->process == getpid()) {
         atomic_store(&c->stop, true);
-        atomic_fetch_add(&c->turn, 1);
-        wake(&c->turn, INT_MAX);
+        ring(c, 0);
         for (int i = 0; i < c->started; i++)
             pthread_join(c->ids[i], NULL);
     }
@@ -242,31 +291,18 @@ static struct crew *crew_here(struct pool *pool)
     return c;
 }
 
-static void publish(struct crew *c, int parts, void (*work)(void *arg, int part), void *arg)
-{
-    c->parts = parts;
-    c->work = work;
-    c->arg = arg;
-    atomic_store_explicit(&c->next, 0, memory_order_relaxed);
-    atomic_store_explicit(&c->gate, OPEN, memory_order_release);
-    atomic_fetch_add(&c->turn, 1);
-    if (atomic_load(&c->sleeping) > 0)
-        wake(&c->turn, parts - 1);
-}
-
-/* All parts are claimed, by this thread and by those that joined. */
-static void wait_until_done(struct crew *c)
+static void wait_until_done(struct crew *c, uint64_t call)
 {
     struct look look = {0};
-    unsigned inside = atomic_fetch_and_explicit(&c->gate, ~(unsigned)OPEN, memory_order_acquire) & ~(unsigned)OPEN;
-    while (inside && look_again(&look))
-        inside = atomic_load_explicit(&c->gate, memory_order_acquire);
-    if (!inside)
-        return;
-    atomic_store(&c->ending, true);
-    while ((inside = atomic_load(&c->gate)) > 0)
-        sleep_on(&c->gate, inside);
-    atomic_store(&c->ending, false);
+    for (int i = 1; i < (int)(call % MOST_SEATS); i++)
+        while (atomic_load_explicit(&c->seats[i].done, memory_order_acquire) != call)
+            if (!look_again(&look)) {
+                atomic_store(&c->ending, true);
+                unsigned ended = atomic_load(&c->ended);
+                if (atomic_load(&c->seats[i].done) != call)
+                    sleep_on(&c->ended, ended);
+            }
+    atomic_store_explicit(&c->ending, false, memory_order_relaxed);
 }
 
 int pool_create(int threads, struct pool **out)
@@ -275,7 +311,7 @@ int pool_create(int threads, struct pool **out)
     struct pool *pool = malloc(sizeof *pool);
     if (!pool)
         return -1;
-    pool->threads = threads < 1 ? 1 : threads;
+    pool->threads = threads < 1 ? 1 : threads < MOST_SEATS ? threads : MOST_SEATS - 1;
     struct crew *c = crew_create(pool->threads);
     if (!c) {
         free(pool);
@@ -312,10 +348,15 @@ void pool_run(struct pool *pool, int parts, void (*work)(void *arg, int part), v
             work(arg, part);
         return;
     }
-    start_threads(c, parts - 1);
-    publish(c, parts, work, arg);
-    claim_parts(c, parts, work, arg);
-    wait_until_done(c);
+    const int seats = parts < pool->threads ? parts : pool->threads;
+    start_threads(c, seats - 1);
+    c->parts = parts;
+    c->work = work;
+    c->arg = arg;
+    atomic_store_explicit(&c->next, seats, memory_order_relaxed);
+    const uint64_t call = ring(c, seats);
+    do_parts(c, 0, call);
+    wait_until_done(c, call);
     atomic_store_explicit(&c->busy, false, memory_order_release);
 }
 
