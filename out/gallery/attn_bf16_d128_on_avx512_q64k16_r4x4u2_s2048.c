@@ -54,15 +54,17 @@ struct attn_args {
      * for each part. Call all parts with phase 0, wait until all have returned, and call all of them with phase 1.
      * NULL: nothing is shared. */
     void *shared;
-    int64_t phase;          /* 0 or 1; 0 if shared is NULL */
+    /* 0 or 1; if shared is NULL, 1 says that the workspace is as another part of this run left it */
+    int64_t phase;
     const struct attn_features *features; /* what features take; kernels without features do not read it */
 };
 #endif
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* The bytes of one part's workspace, or of memory to share if part is -1. It reads batch, heads, lengths, part
- * alone. */
+/* The bytes of one part's workspace, or of memory to share if part is -1; or, if it is -2 or -3, into how many pieces
+ * the work of phase 0 or 1 can be divided where memory is shared: more parts have nothing to do. It reads batch, heads,
+ * lengths, part alone. */
 int64_t attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048_workspace(const struct attn_args *args);
 int attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048(const struct attn_args *args);
 #ifdef __cplusplus
@@ -968,9 +970,11 @@ static struct space carve(float *at)
 static int64_t over(int64_t n, int64_t by) { return (n + by - 1) / by; }
 int64_t attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048_workspace(const struct attn_args *a)
 {
-    if (a->part != -1)
-        return 130048;
-    return a->batch * a->kv_heads * over(a->heads / a->kv_heads * a->q_len, 64) * over(a->kv_len, 2048) * 36864;
+    int64_t chunks = a->batch * a->kv_heads * over(a->heads / a->kv_heads * a->q_len, 64),
+        splits = over(a->kv_len, 2048);
+    if (a->part < 0)
+        return a->part == -1 ? chunks * splits * 36864 : a->part == -2 ? chunks * splits : chunks;
+    return 130048;
 }
 
 /* Some rows of KV head g, in the order of head and query; the keys that any of them sees, and that all see. */

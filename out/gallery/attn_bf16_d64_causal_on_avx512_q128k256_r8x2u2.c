@@ -53,15 +53,17 @@ struct attn_args {
      * for each part. Call all parts with phase 0, wait until all have returned, and call all of them with phase 1.
      * NULL: nothing is shared. */
     void *shared;
-    int64_t phase;          /* 0 or 1; 0 if shared is NULL */
+    /* 0 or 1; if shared is NULL, 1 says that the workspace is as another part of this run left it */
+    int64_t phase;
     const struct attn_features *features; /* what features take; kernels without features do not read it */
 };
 #endif
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* The bytes of one part's workspace, or of memory to share if part is -1. It reads batch, heads, lengths, part and
- * shared alone. */
+/* The bytes of one part's workspace, or of memory to share if part is -1; or, if it is -2 or -3, into how many pieces
+ * the work of phase 0 or 1 can be divided where memory is shared: more parts have nothing to do. It reads batch, heads,
+ * lengths, part and shared alone. */
 int64_t attn_bf16_d64_causal_on_avx512_q128k256_r8x2u2_workspace(const struct attn_args *args);
 int attn_bf16_d64_causal_on_avx512_q128k256_r8x2u2(const struct attn_args *args);
 #ifdef __cplusplus
@@ -841,8 +843,12 @@ static struct space carve(float *at, float *panels, int64_t tiles)
 int64_t attn_bf16_d64_causal_on_avx512_q128k256_r8x2u2_workspace(const struct attn_args *a)
 {
     int64_t panels = key_tiles(a) * 131072;
-    if (a->part < 0) /* all heads' panels; of use where several tiles of queries read them */
-        return a->heads / a->kv_heads * query_tiles(a->q_len) > 1 ? a->batch * a->kv_heads * panels : 0;
+    if (a->part < 0) {
+        int64_t units = a->batch * a->kv_heads, tiles = a->heads / a->kv_heads * query_tiles(a->q_len);
+        if (a->part < -1)
+            return units * (a->part == -2 ? key_tiles(a) : tiles);
+        return tiles > 1 ? units * panels : 0; /* all heads' panels; of use where several tiles of queries read them */
+    }
     return 81920 + (a->shared ? 0 : panels);
 }
 

@@ -132,7 +132,7 @@ static int compile(struct device *device, const struct variant *variant, const s
     variant_encode(variant, name);
     int result = d->cc ? cc_compile(d->cc, text->data, name, out, err) : jit_compile(text->data, name, out, err);
     if (variant->field[F_ISA] == ISA_AMX && !variant->field[F_SPLIT])
-        out->shares = true; /* tiles multiply so fast that packing is a good part of the time */
+        out->keeps = true;
     return result;
 }
 

@@ -10,21 +10,39 @@
 enum { PIECE_ALIGN = 128 };
 
 /* Phases are done one after another, each by all threads: a thread that finds no part left waits for those that are
- * working on the last ones. */
-enum { PHASES = 2 };
+ * working on the last ones. What many threads write lies apart from all else. */
+enum { PHASES = 2, APART = 128 };
+
+/* How threads share the work. Either each part packs for itself, ALONE. Or all pack first what all then read, SHARED. Or
+ * each thread packs a KV head and KEEPS it while it takes more of that head's tiles of queries. */
+enum way { ALONE, SHARED, KEEPS };
+
+/* What lies in the workspace behind a piece for each thread: bytes that all share. */
+struct layout {
+    enum way way;
+    int64_t shared;
+};
+
+/* Of a KV head whose tiles are taken one by one: the first that no thread has begun. */
+struct unit {
+    _Atomic int64_t next;
+    char apart[APART - sizeof(_Atomic int64_t)];
+};
 
 struct job {
     const struct kernel *kernel;
     const struct attn_args *args; /* with what the parts share */
-    int64_t parts;
-    int phases;
-    struct phase {
-        _Atomic int64_t next;  /* the first part that no thread has begun */
-        struct countdown open; /* parts that are not finished */
-    } phase[PHASES];
+    int phases, threads;
     char *workspace;
     int64_t piece;
+    struct unit *unit; /* KEEPS; else NULL */
+    int64_t units, tiles;
     atomic_int refused;
+    struct phase {
+        int64_t parts;
+        _Alignas(APART) _Atomic int64_t next;  /* the first part that no thread has begun */
+        _Alignas(APART) struct countdown open; /* parts that are not finished */
+    } phase[PHASES];
 };
 
 static struct attn_args part_of(const struct attn_args *args, int64_t part, int64_t parts, void *workspace)
@@ -45,12 +63,17 @@ static int64_t own_size(const struct kernel *kernel, const struct attn_args *arg
     return kernel->workspace(&a);
 }
 
+static int64_t rounded(int64_t size)
+{
+    return (size + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN;
+}
+
 static int64_t piece_size(const struct kernel *kernel, const struct attn_args *args, int parts, bool shared)
 {
     int64_t size = own_size(kernel, args, parts, shared);
     if (size < 0 || size > INT64_MAX / 2)
         return -1;
-    return (size + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN;
+    return rounded(size);
 }
 
 /* The bytes that parts can share, so that a unit of work is divided among them; 0 if the kernel cannot use any, or if
@@ -63,33 +86,41 @@ static int64_t shared_size(const struct kernel *kernel, const struct attn_args *
     struct attn_args a = part_of(args, -1, threads, NULL);
     int64_t size = kernel->workspace(&a);
     bool copies = size > 0 && own_size(kernel, args, threads, false) > own_size(kernel, args, threads, true);
-    const bool few = kernel->shares ? units < threads : SHARERS * units <= threads;
-    if (size < 0 || size > INT64_MAX / 2 || (copies && !few))
+    if (size < 0 || size > INT64_MAX / 2 || (copies && (kernel->keeps ? units >= threads : SHARERS * units > threads)))
         return 0;
-    return (size + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN;
+    return rounded(size);
+}
+
+static struct layout layout_of(const struct kernel *kernel, const struct attn_args *args, int threads)
+{
+    const int64_t units = args->batch * args->kv_heads;
+    struct layout l = {.shared = shared_size(kernel, args, threads)};
+    l.way = !l.shared ? ALONE : kernel->keeps && KEEPERS * units > threads ? KEEPS : SHARED;
+    if (l.way == KEEPS)
+        l.shared = units * (int64_t)sizeof(struct unit);
+    return l;
 }
 
 /* The bytes that a run on so many threads needs, a multiple of 64; -1 if the kernel refuses the arguments or the size overflows. */
 static int64_t workspace_size(const struct kernel *kernel, const struct attn_args *args, int threads)
 {
-    int64_t shared = shared_size(kernel, args, threads), piece = piece_size(kernel, args, threads, shared > 0), size;
-    if (piece < 0 || __builtin_mul_overflow(piece, (int64_t)threads, &size) || __builtin_add_overflow(size, shared, &size))
+    const struct layout l = layout_of(kernel, args, threads);
+    int64_t piece = piece_size(kernel, args, threads, l.way == SHARED), size;
+    if (piece < 0 || __builtin_mul_overflow(piece, (int64_t)threads, &size) || __builtin_add_overflow(size, l.shared, &size))
         return -1;
     return size;
 }
 
-/* Parts are taken from a counter, so that a thread with a slow core or long parts does fewer. If they share memory they
- * are cheap, and there are PARTS_A_THREAD for each thread. Otherwise a part is one KV head of a sequence, whose keys it packs
- * for itself; if there are many, a few of those; or if there are few, one of several shares of one. */
+/* Parts are taken from a counter, so that a thread with a slow core or long parts does fewer. A part is one KV head of a
+ * sequence, whose keys it packs for itself; if there are many, a few of those; or if there are few, one of several shares
+ * of one. */
 enum { PARTS_MOST = 4096 };
 
-static int64_t parts_for(const struct attn_args *a, int threads, bool shared)
+static int64_t parts_alone(const struct attn_args *a, int threads)
 {
     int64_t units = a->batch * a->kv_heads, together = 1;
     if (threads < 2)
         return threads;
-    if (shared)
-        return PARTS_A_THREAD * (int64_t)threads;
     if (units < threads)
         return units * ((ENOUGH * (int64_t)threads + units - 1) / units);
     if (units < ENOUGH * (int64_t)threads)
@@ -100,22 +131,68 @@ static int64_t parts_for(const struct attn_args *a, int threads, bool shared)
     return units / together;
 }
 
+/* The pieces of work in a phase of parts that share memory. */
+static int64_t pieces_of(const struct kernel *kernel, const struct attn_args *args, int phase)
+{
+    const struct attn_args a = part_of(args, -2 - phase, 1, NULL);
+    return kernel->workspace(&a);
+}
+
+/* Where parts share memory they are cheap: there are as many as a phase has pieces of work, and no more, since each that
+ * is taken for nothing keeps others from the counter; of very many pieces a part has a few. */
+static int64_t parts_sharing(int64_t pieces, int threads)
+{
+    const int64_t most = PARTS_A_THREAD * (int64_t)threads, together = (pieces + most - 1) / most;
+    return pieces < 1 ? 1 : (pieces + together - 1) / together;
+}
+
+static void do_part(struct job *job, int piece, int64_t part, int64_t parts, int phase)
+{
+    struct attn_args a = part_of(job->args, part, parts, job->workspace + job->piece * piece);
+    a.phase = phase;
+    if (job->kernel->run(&a) != 0)
+        atomic_store_explicit(&job->refused, 1, memory_order_relaxed);
+}
+
 static void do_phase(struct job *job, int number, int piece)
 {
     struct phase *phase = &job->phase[number];
     int64_t part;
-    while ((part = atomic_fetch_add_explicit(&phase->next, 1, memory_order_relaxed)) < job->parts) {
-        struct attn_args a = part_of(job->args, part, job->parts, job->workspace + job->piece * piece);
-        a.phase = number;
-        if (job->kernel->run(&a) != 0)
-            atomic_store_explicit(&job->refused, 1, memory_order_relaxed);
-        countdown_one(&phase->open);
+    unsigned done = 0;
+    while ((part = atomic_fetch_add_explicit(&phase->next, 1, memory_order_relaxed)) < phase->parts) {
+        do_part(job, piece, part, phase->parts, number);
+        done++;
+    }
+    if (done > 0 && number + 1 < job->phases)
+        countdown_by(&phase->open, done);
+}
+
+/* A thread packs another unit than its own only where more tiles are left than there are threads for them. Each unit is some
+ * thread's own, so that nothing is left. */
+static void do_units(struct job *job, int piece)
+{
+    const int64_t own = job->units * piece / job->threads;
+    int packed = 0;
+    for (int64_t i = 0; i < job->units; i++) {
+        const int64_t u = (own + i) % job->units;
+        _Atomic int64_t *next = &job->unit[u].next;
+        int64_t tile;
+        while ((i == 0 ||
+                (job->tiles - atomic_load_explicit(next, memory_order_relaxed)) * job->units > job->threads) &&
+               (tile = atomic_fetch_add_explicit(next, 1, memory_order_relaxed)) < job->tiles) {
+            do_part(job, piece, u * job->tiles + tile, job->units * job->tiles, packed);
+            packed = 1;
+        }
     }
 }
 
 static void do_parts(void *arg, int piece)
 {
     struct job *job = arg;
+    if (job->unit) {
+        do_units(job, piece);
+        return;
+    }
     for (int i = 0; i < job->phases; i++) {
         if (i > 0)
             countdown_wait(&job->phase[i - 1].open);
@@ -128,20 +205,31 @@ static int execute_within(const struct kernel *kernel, const struct attn_args *a
                           void *workspace, int64_t size)
 {
     struct attn_args all = *args;
-    const int64_t shared = shared_size(kernel, args, threads);
-    struct job job = {.kernel = kernel, .args = &all, .phases = shared ? PHASES : 1, .workspace = workspace};
-    job.parts = parts_for(args, threads, shared);
-    job.piece = (size - shared) / threads / PIECE_ALIGN * PIECE_ALIGN;
-    all.shared = shared ? job.workspace + job.piece * threads : NULL;
+    const struct layout l = layout_of(kernel, args, threads);
+    struct job job = {.kernel = kernel, .args = &all, .phases = l.way == SHARED ? PHASES : 1, .threads = threads,
+                      .workspace = workspace};
+    job.piece = (size - l.shared) / threads / PIECE_ALIGN * PIECE_ALIGN;
+    char *shared = job.workspace + job.piece * threads;
     atomic_init(&job.refused, 0);
+    if (l.way == KEEPS) {
+        job.unit = (struct unit *)shared;
+        job.units = args->batch * args->kv_heads;
+        job.tiles = pieces_of(kernel, args, 1) / job.units;
+        for (int64_t i = 0; i < job.units; i++)
+            atomic_init(&job.unit[i].next, 0);
+    }
+    all.shared = l.way == SHARED ? shared : NULL;
     for (int i = 0; i < job.phases; i++) {
-        atomic_init(&job.phase[i].next, 0);
-        countdown_begin(&job.phase[i].open, (unsigned)job.parts);
+        struct phase *phase = &job.phase[i];
+        phase->parts = l.way == SHARED ? parts_sharing(pieces_of(kernel, args, i), threads) : parts_alone(args, threads);
+        atomic_init(&phase->next, 0);
+        countdown_begin(&phase->open, (unsigned)phase->parts);
     }
     if (pool)
         pool_run(pool, threads, do_parts, &job);
     else
-        do_parts(&job, 0);
+        for (int i = 0; i < threads; i++)
+            do_parts(&job, i);
     return atomic_load(&job.refused) ? -1 : 0;
 }
 

@@ -149,16 +149,15 @@ static struct shape read_shape(const struct variant *v, const struct tune_target
 /* ---- how work is shared out among threads, as runtime/cpu/execute.c and the kernels do it ---- */
 
 /* The cycles until all threads have finished: a unit of work is a KV head of a sequence, which has so many tiles of queries and is
- * packed first: once and for all threads, or by each part of it. shares: these share as soon as units are fewer than threads. */
-static double packed_cycles(const struct tune_target *t, double tiles, double tile, double pack, bool shares)
+ * packed first: once and for all threads, or by each part of it, or, by a kernel that keeps it, once by each thread. */
+static double packed_cycles(const struct tune_target *t, double tiles, double tile, double pack, bool keeps)
 {
     const double units = (double)t->batch * t->kv_heads, threads = larger(1, t->threads);
     if (threads < 2)
         return units * (pack + tiles * tile);
-    if ((shares ? units < threads : SHARERS * units <= threads) && tiles > 1) {
-        const double all = units * tiles;
-        return units * pack / threads + up(all, threads) / threads * tile;
-    }
+    const double all = units * tiles;
+    if (tiles > 1 && (keeps ? units < threads : SHARERS * units <= threads))
+        return (keeps && KEEPERS * units > threads ? pack : units * pack / threads) + up(all, threads) / threads * tile;
     double cuts = 1;
     if (units < ENOUGH * threads)
         cuts = units < threads ? up(ENOUGH * threads, units) / units : (int64_t)units % (int64_t)threads ? 2 : 1;

@@ -336,32 +336,40 @@ static int close_space(struct fenced *space, int64_t bytes, struct gen_error *er
     return intact ? 0 : fail(err, "it wrote outside the workspace");
 }
 
-/* Calls the kernel once, with a workspace of its own. */
-static int run_part(struct attn_args args, const struct kernel *kernel, double *run_s, struct gen_error *err)
+/* Calls the kernel for parts first to first + count - 1, the last one first where there are several. They have one workspace, as
+ * the parts have that a thread does one after another. */
+static int run_behind(struct attn_args args, const struct kernel *kernel, int first, int count, double *run_s,
+                      struct gen_error *err)
 {
-    int64_t bytes = kernel->workspace(&args);
     struct fenced space;
+    int refused = 0;
+    args.part = first;
+    int64_t bytes = kernel->workspace(&args);
     if (bytes < 0)
         return fail(err, "the kernel's workspace function refused good arguments");
-    if (open_space(&space, bytes, args.part % 2, err) != 0)
+    if (open_space(&space, bytes, first % 2, err) != 0)
         return -1;
     args.workspace = space.base;
     double start = now();
-    int refused = kernel->run(&args);
+    for (int i = 0; i < count && !refused; i++) {
+        args.part = first + count - 1 - i;
+        args.phase = args.shared ? args.phase : i > 0;
+        refused = kernel->run(&args);
+    }
     *run_s += now() - start;
     if (close_space(&space, bytes, err) != 0)
         return -1;
     return refused ? fail(err, "the kernel refused good arguments") : 0;
 }
 
+/* An odd number of parts with a workspace each, an even one in a single workspace. */
 static int run_each(struct attn_args args, const struct kernel *kernel, int parts, double *run_s, struct gen_error *err)
 {
-    for (int part = 0; part < parts; part++) {
-        args.part = parts % 2 ? part : parts - 1 - part;
-        args.parts = parts;
-        if (run_part(args, kernel, run_s, err) != 0)
+    const int count = parts % 2 ? 1 : parts;
+    args.parts = parts;
+    for (int first = 0; first < parts; first += count)
+        if (run_behind(args, kernel, first, count, run_s, err) != 0)
             return -1;
-    }
     return 0;
 }
 

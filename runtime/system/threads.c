@@ -72,9 +72,9 @@ void countdown_begin(struct countdown *c, unsigned count)
 
 /* Both sides write their word before they read the other's, sequentially consistent, so at least one of them sees the
  * other's. */
-void countdown_one(struct countdown *c)
+void countdown_by(struct countdown *c, unsigned count)
 {
-    if (atomic_fetch_sub(&c->left, 1) == 1 && atomic_load(&c->sleeping) > 0)
+    if (atomic_fetch_sub(&c->left, count) == count && atomic_load(&c->sleeping) > 0)
         wake(&c->left, INT_MAX);
 }
 

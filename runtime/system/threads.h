@@ -28,7 +28,7 @@ struct countdown {
     atomic_uint left, sleeping;
 };
 void countdown_begin(struct countdown *c, unsigned count);
-void countdown_one(struct countdown *c); /* one is done */
+void countdown_by(struct countdown *c, unsigned count); /* so many are done */
 void countdown_wait(struct countdown *c);
 
 /* Binds the caller and each thread of the pool to one core for as long as they live. For programs that measure: some

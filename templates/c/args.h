@@ -24,7 +24,7 @@ struct attn_args {
      * for each part. Call all parts with phase 0, wait until all have returned, and call all of them with phase 1.
      * NULL: nothing is shared. */
     void *shared;
-    int64_t phase;          /* 0 or 1; 0 if shared is NULL */
+    int64_t phase;          /* 0 or 1; if shared is NULL, 1 says that the workspace is as another part of this run left it */
     const struct attn_features *features; /* what features take; kernels without features do not read it */
 };
 #endif

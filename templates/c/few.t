@@ -24,9 +24,10 @@ static struct space carve(float *at)
 static int64_t over(int64_t n, int64_t by) { return (n + by - 1) / by; }
 int64_t ${NAME}_workspace(const struct attn_args *a)
 {
-    if (a->part != -1)
-        return ${FEW_ALL};
-    return a->batch * a->kv_heads * over(a->heads / a->kv_heads * a->q_len, ${BQ}) * over(a->kv_len, ${SPLIT}) * ${FEW_RESULT};
+    int64_t chunks = a->batch * a->kv_heads * over(a->heads / a->kv_heads * a->q_len, ${BQ}), splits = over(a->kv_len, ${SPLIT});
+    if (a->part < 0)
+        return a->part == -1 ? chunks * splits * ${FEW_RESULT} : a->part == -2 ? chunks * splits : chunks;
+    return ${FEW_ALL};
 }
 
 /* Some rows of KV head g, in the order of head and query; the keys that any of them sees, and that all see. */

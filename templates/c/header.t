@@ -64,7 +64,8 @@ void *memset(void *, int, unsigned long);
 extern "C" {
 #endif
 % end
-/* The bytes of one part's workspace, or of memory to share if part is -1. It reads batch, heads, lengths, part${SPLIT ? "" : " and shared"} alone. */
+/* The bytes of one part's workspace, or of memory to share if part is -1; or, if it is -2 or -3, into how many pieces the work of phase 0
+ * or 1 can be divided where memory is shared: more parts have nothing to do. It reads batch, heads, lengths, part${SPLIT ? "" : " and shared"} alone. */
 int64_t ${NAME}_workspace(const struct attn_args *args);
 int ${NAME}(const struct attn_args *args);
 % if TILES and not JIT

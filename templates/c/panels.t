@@ -13,8 +13,12 @@ static struct space carve(float *at, float *panels, int64_t tiles)
 int64_t ${NAME}_workspace(const struct attn_args *a)
 {
     int64_t panels = key_tiles(a) * ${KTILE*4 + VTILE*4};
-    if (a->part < 0) /* all heads' panels; of use where several tiles of queries read them */
-        return a->heads / a->kv_heads * query_tiles(a->q_len) > 1 ? a->batch * a->kv_heads * panels : 0;
+    if (a->part < 0) {
+        int64_t units = a->batch * a->kv_heads, tiles = a->heads / a->kv_heads * query_tiles(a->q_len);
+        if (a->part < -1)
+            return units * (a->part == -2 ? key_tiles(a) : tiles);
+        return tiles > 1 ? units * panels : 0; /* all heads' panels; of use where several tiles of queries read them */
+    }
     return ${WORKSPACE} + (a->shared ? 0 : panels);
 }
 

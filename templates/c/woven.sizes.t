@@ -93,7 +93,13 @@
 % let ROW_NUMBERS = KEY_NUMBERS + KEYS
 % let REST_NUMBERS = ROW_NUMBERS + W
 % let AT_GROUPS = 2*SPACE
-% let AT_STAGE = AT_GROUPS + (SPLIT ? GROUPS*GROUP_ROOM : (GROUPS + 2)*GROUP_ALL)
+%# Parts that share memory pack so many keys at a time, of few keys fewer, and leave there what bounds need to know of them.
+% let PIECE = 4*KEYS
+% let FEW_KEYS = 1024
+% let NOTES = 2*W
+%# Which KV head a part has packed for itself, and what bounds need to know of its keys.
+% let AT_NOTES = AT_GROUPS + (SPLIT ? GROUPS*GROUP_ROOM : (GROUPS + 2)*GROUP_ALL)
+% let AT_STAGE = AT_NOTES + (SPLIT ? 0 : W + NOTES)
 %# What a group has left, while some of its rows are computed again.
 % let AT_KEPT = AT_STAGE + round_up(STAGE, W)
 % let KEPT = INVARIANT ? RESULT + 2*STATE : 0
@@ -105,10 +111,6 @@
 %# whether values may be so large or small that products with probabilities leave f32.
 % let BOUNDED = INVARIANT and not UNBOUNDED
 % let WIDE_RANGE = INVARIANT and TKV != "f16"
-%# Parts that share memory pack so many keys at a time, of few keys fewer, and leave there what bounds need to know of them.
-% let PIECE = 4*KEYS
-% let FEW_KEYS = 1024
-% let NOTES = 2*W
 % assert GQ + GX + VW == 0, "group and vector belong to OpenCL; isa portable has them"
 % assert ST + PINGPONG + LAZY == 0, "stages, pingpong and lazy belong to isas sm90 and sm80"
 % assert COPY == "plain" and LOOP == "joint" and UNSWIZZLED + SHARED_Q == 0 and ORDER == "heavy" and not WIDENED, "copy, loop, unswizzled, shared_q, order and widened belong to isas sm90 and sm80"

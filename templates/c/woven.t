@@ -17,25 +17,31 @@
 % end
 
 /* The parts of a workspace, and the place where K and V of one head are packed in blocks of ${KEYS} keys. */
-struct space { float *trip, *exact, *groups${INVARIANT ? ", *kept" : ""}, *k, *v${KEYED ? ", *side" : ""}; void *stage; };
+struct space { float *trip, *exact, *groups${SPLIT ? "" : ", *notes"}${INVARIANT ? ", *kept" : ""}, *k, *v${KEYED ? ", *side" : ""}; void *stage; };
 % if not SPLIT
 static int64_t blocks_of(const struct attn_args *a) { return (a->kv_len + ${KEYS - 1}) / ${KEYS}; }
 /* The keys of a piece, which one part packs: so few where there are few that all parts have some. */
 static int64_t piece_of(const struct attn_args *a) { return a->kv_len > ${FEW_KEYS} ? ${PIECE} : ${KEYS}; }
 static int64_t pieces_of(const struct attn_args *a) { return (a->kv_len + piece_of(a) - 1) / piece_of(a); }
+/* The tiles of queries of all heads that share a KV head. */
+static int64_t tiles_of(const struct attn_args *a, int64_t q_len) { return a->heads / a->kv_heads * ((q_len + ${BQ - 1}) / ${BQ}); }
 /* What a head takes of memory that parts share, in slots: notes on each piece, and then K and V. */
 static int64_t shared_head(const struct attn_args *a) { return pieces_of(a) * ${NOTES} + blocks_of(a) * ${KBLOCK + VBLOCK + SIDE}; }
 % end
 static struct space carve(float *at, float *panels, int64_t blocks)
 {
-    struct space w = {at, at + ${SPACE}, at + ${AT_GROUPS}, ${INVARIANT ? "at + " : ""}${INVARIANT ? AT_KEPT : ""}${INVARIANT ? ", " : ""}panels, panels + blocks * ${KBLOCK}, ${KEYED ? "panels + blocks * " : ""}${KEYED ? KBLOCK + VBLOCK : ""}${KEYED ? ", " : ""}at + ${AT_STAGE}};
+    struct space w = {at, at + ${SPACE}, at + ${AT_GROUPS}, ${SPLIT ? "" : "at + "}${SPLIT ? "" : AT_NOTES}${SPLIT ? "" : ", "}${INVARIANT ? "at + " : ""}${INVARIANT ? AT_KEPT : ""}${INVARIANT ? ", " : ""}panels, panels + blocks * ${KBLOCK}, ${KEYED ? "panels + blocks * " : ""}${KEYED ? KBLOCK + VBLOCK : ""}${KEYED ? ", " : ""}at + ${AT_STAGE}};
     return w;
 }
 % if not SPLIT
 int64_t ${NAME}_workspace(const struct attn_args *a)
 {
-    if (a->part < 0) /* all heads' panels; of use where several tiles of queries read them */
-        return a->heads / a->kv_heads * ((a->q_len + ${BQ - 1}) / ${BQ}) > 1 ? a->batch * a->kv_heads * shared_head(a) * 4 : 0;
+    if (a->part < 0) {
+        int64_t units = a->batch * a->kv_heads;
+        if (a->part < -1)
+            return units * (a->part == -2 ? pieces_of(a) : tiles_of(a, a->q_len));
+        return tiles_of(a, a->q_len) > 1 ? units * shared_head(a) * 4 : 0; /* all heads' panels; of use where several tiles of queries read them */
+    }
     return ${WORKSPACE} + (a->shared ? 0 : blocks_of(a) * ${(KBLOCK + VBLOCK + SIDE)*4});
 }
 % end
@@ -446,10 +452,11 @@ static void pack_shared(const struct attn_args *a, int64_t t)
 }
 
 /* The work is batch * kv_heads units; where these cannot be shared out evenly, each is cut into `cuts` shares. Parts that share memory
- * pack first, some keys at a time. */
+ * pack first, some keys at a time; then a share is a tile of queries, and tiles of one unit follow one another. A part that does not
+ * leaves in its workspace what it packed last, for the next part there. */
 int ${NAME}(const struct attn_args *a)
 {
-    int64_t units, cuts, packed = -1;
+    int64_t units, cuts, last, packed = -1, kept = -1;
     if (a->size != sizeof *a || a->parts < 1 || a->part < 0 || a->part >= a->parts || a->kv_heads < 1${FEATURES ? " || !a->features" : ""})
         return 1;
     units = a->batch * a->kv_heads;
@@ -462,19 +469,22 @@ int ${NAME}(const struct attn_args *a)
     struct space w = carve((float *)a->workspace, (float *)a->workspace + ${WORKSPACE/4}, blocks_of(a));
     struct head head;
     struct walk walk;
-    cuts = cuts_of(units, a->parts);
+    cuts = a->shared ? tiles_of(a, a->q_len) : cuts_of(units, a->parts);
+    last = units * cuts * (a->part + 1) / a->parts;
 % include "c/woven_head.t"
+    if (a->phase && !a->shared)
+        memcpy(&kept, w.notes, sizeof kept);
     tiles_on();
-    for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
+    for (int64_t t = units * cuts * a->part / a->parts; t < last; t++) {
         int64_t unit = t / cuts;
         struct sequence s = sequence_of(a, unit / a->kv_heads);
-        walk.tiles = (s.q_len + ${BQ - 1}) / ${BQ}, walk.units = a->heads / a->kv_heads * walk.tiles;
+        walk.tiles = (s.q_len + ${BQ - 1}) / ${BQ}, walk.units = tiles_of(a, s.q_len);
         if (t % cuts >= walk.units)
             continue; /* fewer tiles than shares */
         head.s = &s, head.g = unit % a->kv_heads;
         int64_t first = s.q_len > 0 ? first_key(&s, 0) : 0, end = s.q_len > 0 ? end_key(&s, s.q_len - 1) : 0;
         if (packed != unit) {
-            uint32_t notes[${NOTES}];
+            uint32_t *notes = (uint32_t *)w.notes + ${W};
             const uint32_t *known = notes;
             int64_t pieces = 1;
             if (a->shared) {
@@ -484,7 +494,9 @@ int ${NAME}(const struct attn_args *a)
                 known = (const uint32_t *)at + first / keys * ${NOTES};
                 pieces = end > first ? (end + keys - 1) / keys - first / keys : 0;
             } else {
-                pack(&head, first, end, notes);
+                if (kept != unit)
+                    pack(&head, first, end, notes);
+                kept = unit;
             }
 % if INVARIANT
             settle(&head, known, pieces);
@@ -493,11 +505,17 @@ int ${NAME}(const struct attn_args *a)
 % end
         }
         packed = unit;
-        walk.u = t % cuts, walk.cuts = cuts;
+        walk.u = t % cuts, walk.cuts = a->shared ? 1 : cuts;
+        if (a->shared) {
+            walk.units = least(walk.units, walk.u + last - t);
+            t += walk.units - walk.u - 1;
+        }
         walk.groups = walk.at = walk.visit = walk.block = walk.stop = walk.end = 0;
         attend(&head, &walk);
     }
     tiles_off();
+    if (!a->shared)
+        memcpy(w.notes, &kept, sizeof kept);
     return 0;
 }
 % end

@@ -15,9 +15,10 @@ static int64_t chunks_of(const struct attn_args *a, int64_t q_len) { return (gro
 static int64_t splits_of(const struct attn_args *a) { return (a->kv_len + ${SPLIT - 1}) / ${SPLIT}; }
 int64_t ${NAME}_workspace(const struct attn_args *a)
 {
-    if (a->part != -1)
-        return ${WORKSPACE};
-    return a->batch * a->kv_heads * chunks_of(a, a->q_len) * splits_of(a) * ${GROUPS*RESULT*4};
+    int64_t chunks = a->batch * a->kv_heads * chunks_of(a, a->q_len), splits = splits_of(a);
+    if (a->part < 0)
+        return a->part == -1 ? chunks * splits * ${GROUPS*RESULT*4} : a->part == -2 ? chunks * splits : chunks;
+    return ${WORKSPACE};
 }
 
 /* Packs the queries of group number n, and finds which blocks they see. */

@@ -308,7 +308,22 @@ static void set_args(struct showing *x)
         f->mask = x->mask = lay_table(x, s->mask, DTYPE_F32, 1, f->mask_stride);
 }
 
-/* By one call for each part, with memory of its own or shared; a device has no parts. */
+/* Parts one after another in one workspace. */
+static int run_behind(struct attn_args *a, const struct kernel *kernel, struct gen_error *err)
+{
+    const int64_t size = kernel->workspace(a);
+    int refused = 0;
+    a->workspace = room(size);
+    memset(a->workspace, 0xff, (size_t)size); /* NaN */
+    for (; a->part < a->parts && !refused; a->part++, a->phase = 1)
+        refused = kernel->run(a);
+    free(a->workspace);
+    if (refused)
+        snprintf(err->text, sizeof err->text, "the kernel refused good arguments");
+    return refused ? -1 : 0;
+}
+
+/* By one call for each part, with memory of its own, or shared, or with what the part before left there; a device has no parts. */
 static int run(struct showing *x, const struct kernel *kernel, int *parts, struct gen_error *err)
 {
     struct attn_args a = x->a;
@@ -319,15 +334,23 @@ static int run(struct showing *x, const struct kernel *kernel, int *parts, struc
     const int64_t size = random_below(x->state, 2) ? kernel->workspace(&a) : 0;
     void *const shared = size > 0 ? room(size) : NULL;
     int refused = 0;
-    a.shared = shared;
+    a.part = 0, a.shared = shared;
+    if (!shared && random_below(x->state, 2))
+        return run_behind(&a, kernel, err);
     *parts *= shared ? -1 : 1;
-    for (a.phase = 0; a.phase < (shared ? 2 : 1) && !refused; a.phase++)
+    const bool pieces = shared && random_below(x->state, 2); /* as many parts as a phase has pieces of work */
+    for (a.phase = 0; a.phase < (shared ? 2 : 1) && !refused; a.phase++) {
+        if (pieces) {
+            a.part = -2 - a.phase;
+            a.parts = kernel->workspace(&a);
+        }
         for (a.part = 0; a.part < a.parts && !refused; a.part++) {
             a.workspace = room(kernel->workspace(&a));
             memset(a.workspace, 0xff, (size_t)kernel->workspace(&a)); /* NaN */
             refused = kernel->run(&a);
             free(a.workspace);
         }
+    }
     free(shared);
     if (refused)
         snprintf(err->text, sizeof err->text, "the kernel refused good arguments");

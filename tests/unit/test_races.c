@@ -202,21 +202,27 @@ static void test_all_at_once(void **state)
 enum { SHARED = 509, PHASE_ROUNDS = 400, PHASE_THREADS = 4, PHASE_MORE = 3, PHASE_WORDS = 32 };
 
 /* A kernel that a sanitizer can see into, as it cannot with kernels compiled at run time. First each part writes its share
- * of what is shared, in several steps; then each part reads all of it, and writes a sum for each of its own units. */
+ * of what is shared, in several steps; then each part reads all of it, and writes a sum for each of its own units. Where
+ * nothing is shared, a part writes all of it for itself, unless the part before left it there. */
 static int64_t words_of(const struct attn_args *a)
 {
+    if (a->part < -1) /* pieces of work */
+        return SHARED;
     return (a->part < 0 ? SHARED : a->shared ? PHASE_WORDS : SHARED + PHASE_WORDS) * (int64_t)sizeof(uint64_t);
 }
 
 static int write_then_read(const struct attn_args *a)
 {
     uint64_t *shared = a->shared, *own = a->workspace, *out = a->o;
-    if (!shared)
-        return 1;
     for (int i = 0; i < PHASE_WORDS; i++)
         own[i] = (uint64_t)a->part;
+    if (!shared) {
+        shared = own + PHASE_WORDS;
+        for (int64_t i = 0; i < SHARED && !a->phase; i++)
+            shared[i] = (uint64_t)(i + a->q_len);
+    }
     for (int64_t i = SHARED * a->part / a->parts; i < SHARED * (a->part + 1) / a->parts; i++)
-        if (a->phase == 0)
+        if (a->shared && a->phase == 0)
             shared[i] = (uint64_t)(i + a->q_len);
         else
             for (int64_t k = 0; k < SHARED; k++)
@@ -231,21 +237,20 @@ struct phases {
     struct pool *pool;
     atomic_int failed;
     int64_t salt;
-    bool shares; /* of the kernel */
+    bool keeps; /* of the kernel */
 };
 
 static void *run_phases(void *arg)
 {
     struct phases *p = arg;
     const struct kernel kernel = {
-        .functions = &cpu_kernel_functions, .run = write_then_read, .workspace = words_of, .shares = p->shares};
+        .functions = &cpu_kernel_functions, .run = write_then_read, .workspace = words_of, .keeps = p->keeps};
     for (int64_t round = 1; round <= PHASE_ROUNDS; round++) {
         uint64_t out[SHARED];
         struct gen_error err;
         struct attn_args a = {
             .size = sizeof a, .o = out, .batch = 1, .heads = 1, .kv_heads = 1, .q_len = round * p->salt};
-        /* Fewer have copies of their own, unless the kernel wants none of that. */
-        int threads = (p->shares ? 2 : PHASE_THREADS) + (int)(round % PHASE_MORE);
+        int threads = (p->keeps ? 2 : PHASE_THREADS) + (int)(round % PHASE_MORE); /* fewer have copies of their own */
         int64_t size = kernel.functions->workspace(&kernel, &a, threads);
         void *workspace = malloc((size_t)size);
         bool bad =
@@ -265,7 +270,7 @@ static void test_what_is_shared_is_whole_before_it_is_read(void **state)
     struct pool *pool;
     pthread_t thread;
     assert_int_equal(pool_create(PHASE_THREADS, &pool), 0);
-    struct phases p[2] = {{.pool = pool, .salt = 1}, {.pool = pool, .salt = 1000, .shares = true}};
+    struct phases p[2] = {{.pool = pool, .salt = 1}, {.pool = pool, .salt = 1000, .keeps = true}};
     assert_int_equal(pthread_create(&thread, NULL, run_phases, &p[1]), 0);
     run_phases(&p[0]);
     pthread_join(thread, NULL);

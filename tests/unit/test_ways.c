@@ -1,0 +1,124 @@
+/* test_ways.c - how runtime/cpu/execute.c shares a kernel's work out among threads: each piece of it once, shared memory only after
+ * all have packed, and in a workspace what the part before left there. The kernel is a model that only counts. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/cpu/execute.h"
+#include "runtime/system/threads.h"
+
+enum { MOST = 4096, PIECES = 5, OWN = 256, PACKED = 512 };
+
+/* What a run did; args->q is its address. */
+struct seen {
+    int64_t tiles; /* of a unit */
+    bool shares;   /* there is memory that parts can share */
+    atomic_int packed[MOST], done[MOST], wrong, phases[2], packs;
+};
+
+static int64_t units_of(const struct attn_args *a)
+{
+    return a->batch * a->kv_heads;
+}
+
+static int64_t workspace(const struct attn_args *a)
+{
+    const struct seen *s = a->q;
+    if (a->part >= 0)
+        return OWN + (a->shared ? 0 : PACKED);
+    return a->part == -1 ? (s->shares ? units_of(a) * PACKED : 0) : units_of(a) * (a->part == -2 ? PIECES : s->tiles);
+}
+
+/* What a thread has packed for itself: for which run, and which unit. */
+struct kept {
+    const void *o;
+    int64_t unit;
+};
+
+static int run(const struct attn_args *a)
+{
+    struct seen *s = (struct seen *)(uintptr_t)a->q;
+    struct kept *kept = a->workspace;
+    const int64_t units = units_of(a), all = units * (a->shared && !a->phase ? PIECES : s->tiles);
+    if ((uintptr_t)a->workspace % 64 || a->part < 0 || a->part >= a->parts)
+        atomic_fetch_add(&s->wrong, 1);
+    atomic_fetch_add(&s->phases[a->phase], 1);
+    if (!a->shared && a->phase && kept->o != a->o)
+        atomic_fetch_add(&s->wrong, 1); /* left by another run, or by none */
+    for (int64_t t = all * a->part / a->parts; t < all * (a->part + 1) / a->parts; t++) {
+        const int64_t unit = t * units / all;
+        if (a->shared && !a->phase) {
+            atomic_fetch_add(&s->packed[t], 1);
+            continue;
+        }
+        if (a->shared)
+            for (int64_t p = 0; p < PIECES; p++)
+                s->wrong += atomic_load(&s->packed[unit * PIECES + p]) != 1;
+        else if (!a->phase || kept->unit != unit)
+            atomic_fetch_add(&s->packs, 1);
+        *kept = (struct kept){a->o, unit};
+        atomic_fetch_add(&s->done[t], 1);
+    }
+    return 0;
+}
+
+static void share_out(struct pool *pool, int64_t units, int threads, int64_t tiles, bool keeps, bool shares)
+{
+    struct seen *s = calloc(1, sizeof *s);
+    const struct kernel kernel = {.functions = &cpu_kernel_functions, .run = run, .workspace = workspace, .keeps = keeps};
+    struct attn_args a = {.size = sizeof a, .batch = 1, .heads = units, .kv_heads = units, .q_len = tiles, .kv_len = 1};
+    struct gen_error err;
+    assert_non_null(s);
+    *s = (struct seen){.tiles = tiles, .shares = shares};
+    a.q = s;
+    const int64_t size = kernel.functions->workspace(&kernel, &a, threads);
+    assert_true(size > 0);
+    char *memory = aligned_alloc(128, (size_t)(size + 127) / 128 * 128 + 128), *at = memory + 64; /* as little as is promised */
+    assert_non_null(memory);
+    memset(memory, 0xff, (size_t)(size + 127) / 128 * 128 + 128);
+    for (int round = 0; round < 3; round++) {
+        memset(s->packed, 0, sizeof s->packed);
+        memset(s->done, 0, sizeof s->done);
+        atomic_store(&s->packs, 0);
+        a.o = s->done + round; /* a run's mark */
+        assert_int_equal(kernel.functions->run(&kernel, &a, pool, threads, at, (size_t)size, &err), 0);
+        for (int64_t t = 0; t < units * tiles; t++)
+            assert_int_equal(atomic_load(&s->done[t]), 1);
+        assert_int_equal(atomic_load(&s->wrong), 0);
+        if (keeps && shares && units < threads && units * KEEPERS > threads) /* a thread packs its unit, or one that is behind */
+            assert_in_range(atomic_load(&s->packs), units, threads * units);
+    }
+    for (const char *p = at + size; p < memory + (size + 127) / 128 * 128 + 128; p++)
+        assert_int_equal(*p, (char)0xff);
+    free(memory);
+    free(s);
+}
+
+static void every_tile_once(void **state)
+{
+    (void)state;
+    static const int64_t units[] = {1, 2, 3, 5, 8, 16, 40}, tiles[] = {1, 2, 7, 16, 50};
+    static const int threads[] = {1, 2, 3, 8, 16, 33};
+    for (int t = 0; t < 6; t++) {
+        struct pool *pool;
+        assert_int_equal(pool_create(threads[t], &pool), 0);
+        for (int i = 0; i < 7; i++)
+            for (int k = 0; k < 5; k++)
+                for (int how = 0; how < 8; how++)
+                    share_out(how & 4 ? NULL : pool, units[i], threads[t], tiles[k], how & 1, how & 2);
+        pool_destroy(pool);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_tile_once)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
