@@ -5,9 +5,6 @@
 
 #include "internal.h"
 
-static const double SAMPLE_S = 2e-3;
-enum { SAMPLE_MOST = 256 };
-
 /* ---- what one execution needs for itself ---- */
 
 void cuda_slot_free(const struct cuda_target *t, struct cuda_slot *s)
@@ -238,8 +235,7 @@ int cuda_time(struct cuda_kernel *k, const struct attn_args *args, double *secon
     if (result == 0)
         result = time_launches(k, &b.launch, 1, &s, err);
     if (result == 0) {
-        double fit = s > 0 ? SAMPLE_S / s : SAMPLE_MOST;
-        n = fit < 1 ? 1 : fit > SAMPLE_MOST ? SAMPLE_MOST : (int)fit;
+        n = gpu_sample_launches(s);
         result = time_launches(k, &b.launch, n, &s, err);
     }
     end_run(k, &b, result == 0);

@@ -75,4 +75,12 @@ int gpu_make_maps(const struct gpu_source *source, const struct attn_cl_args *ar
 bool gpu_takes_rows(const struct gpu_source *source, const struct attn_cl_args *args,
                     const struct attn_cl_features *features);
 
+/* How many launches one sample of a kernel's time has, where a single one takes so many seconds: enough for two milliseconds. */
+enum { GPU_SAMPLE_MOST = 256 };
+static inline int gpu_sample_launches(double seconds)
+{
+    const double fit = seconds > 0 ? 2e-3 / seconds : GPU_SAMPLE_MOST;
+    return fit < 1 ? 1 : fit > GPU_SAMPLE_MOST ? GPU_SAMPLE_MOST : (int)fit;
+}
+
 #endif

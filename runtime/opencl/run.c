@@ -7,9 +7,6 @@
 #include "internal.h"
 #include "levels.h"
 
-static const double SAMPLE_NS = 2e6;
-enum { SAMPLE_MOST = 256 };
-
 /* ---- what one execution needs for itself ---- */
 
 void opencl_slot_free(const struct opencl_api *api, struct opencl_slot *s)
@@ -242,7 +239,7 @@ static int time_launches(const struct opencl_kernel *k, struct opencl_slot *s, c
                          double *ns, struct gen_error *err)
 {
     const struct opencl_api *api = &k->target->cl->api;
-    cl_event events[SAMPLE_MOST];
+    cl_event events[GPU_SAMPLE_MOST];
     int made = 0, result = 0;
     double one;
     *ns = 0;
@@ -271,8 +268,7 @@ int opencl_time(struct opencl_kernel *k, const struct attn_args *args, double *s
     if (result == 0)
         result = time_launches(k, b.slot, &b.staged.launch, 1, &ns, err);
     if (result == 0) {
-        double fit = ns > 0 ? SAMPLE_NS / ns : SAMPLE_MOST;
-        n = fit < 1 ? 1 : fit > SAMPLE_MOST ? SAMPLE_MOST : (int)fit;
+        n = gpu_sample_launches(ns * 1e-9);
         result = time_launches(k, b.slot, &b.staged.launch, n, &ns, err);
     }
     end_run(k, &b, result == 0);
