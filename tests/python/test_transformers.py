@@ -155,6 +155,21 @@ class Models(unittest.TestCase):
         layer.update(key, key)[0].sum().backward()
         self.assertTrue(torch.equal(key.grad, torch.full_like(key, 2)))
 
+    def test_growing_layer_under_autograd(self):
+        """Keys and values that autograd saved for a query's gradient are not changed by later tokens."""
+        from attngen._growing import GrowingLayer
+        from transformers.cache_utils import DynamicLayer
+        for width in (8, 6):
+            tokens = [[torch.randn(1, 2, rows, d, device=DEVICE) for d in (8, width)] for rows in (5, 1, 1, 1)]
+            query = torch.randn(1, 2, 1, 8, device=DEVICE)
+            grads = []
+            for layer in (DynamicLayer(), GrowingLayer()):
+                q = query.clone().requires_grad_()
+                found = [torch.nn.functional.scaled_dot_product_attention(q, *layer.update(*token)) for token in tokens]
+                sum(o.square().sum() for o in found).backward()
+                grads.append(q.grad)
+            self.assertTrue(torch.allclose(*grads, rtol=1e-4, atol=1e-5))
+
     def test_growing_cache(self):
         """On the processor generate() makes a cache that grows for attngen alone, unless it is given one; beams and rollbacks
         change it."""

@@ -23,9 +23,10 @@ def _kind(key: Any, value: Any) -> Tuple[Any, ...]:
 class _Room:
     """Memory of K and of V, [batch, heads, rows, elements], with rows behind those that are in use. `keys` and `values` are
     views of those in use. Only what is behind them is ever written to, so that tensors which a layer returned keep what they
-    hold, as DynamicLayer's do."""
+    hold, as DynamicLayer's do. `unversioned` is the same memory, but what is written there counts as no change of these tensors:
+    autograd may have saved them for queries that require grad."""
 
-    __slots__ = ("parts", "pair", "keys", "values", "rows", "most", "kind", "last", "dtype", "inference")
+    __slots__ = ("parts", "unversioned", "pair", "keys", "values", "rows", "most", "kind", "last", "dtype", "inference")
 
     def __init__(self, keys: Any, values: Any, key: Any, value: Any) -> None:
         """Copies the rows that there are, and leaves room for the new ones and more. K and V of the same sides are one tensor,
@@ -40,6 +41,7 @@ class _Room:
         self.parts = [old[0].new_empty((len(old) * old[0].shape[0], old[0].shape[1], most, old[0].shape[3])) for old in sets]
         for part, old in zip(self.parts, sets):
             torch.cat(old, out=part.narrow(2, 0, self.rows))
+        self.unversioned = [part.data for part in self.parts]
         self.pair = self.parts[0].unflatten(0, (2, key.shape[0])) if one else None  # the same memory
         self.inference = self.parts[0].is_inference()
 
@@ -59,10 +61,10 @@ class _Room:
         had, new, pair = self.rows, key.shape[2], self.pair
         rows = self.rows = had + new
         if pair is not None:
-            torch.cat((key, value), out=self.parts[0].narrow(2, had, new))
+            torch.cat((key, value), out=self.unversioned[0].narrow(2, had, new))
             found = self.keys, self.values = pair.narrow(3, 0, rows).unbind()
             return found
-        for part, added in zip(self.parts, (key, value)):
+        for part, added in zip(self.unversioned, (key, value)):
             part.narrow(2, had, new).copy_(added)
         self.keys, self.values = (part.narrow(2, 0, rows) for part in self.parts)
         return self.keys, self.values
