@@ -620,8 +620,8 @@ KERNEL void value_rows(const float *p, const uint16_t *v, float *o, const float 
     value = v;
     ahead = next;
     for (int64_t left = 8; left; left--) {
-        v_fetchb(ahead); v_fetchb(ahead + 32); y0 = v_bcast(prob); y1 = v_bcast(prob + 1); y2 = v_bcast(prob + 2);
-        y3 = v_bcast(prob + 3);
+        v_fetchb(ahead); v_fetchb(ahead + 32);
+        y0 = v_bcast(prob); y1 = v_bcast(prob + 1); y2 = v_bcast(prob + 2); y3 = v_bcast(prob + 3);
         t = v_loadt(value); x0 = v_raise(t); x1 = v_masked(t, high); a0_0 = v_fma(a0_0, y0, x0);
         a1_0 = v_fma(a1_0, y1, x0); a2_0 = v_fma(a2_0, y2, x0); a3_0 = v_fma(a3_0, y3, x0);
         a0_1 = v_fma(a0_1, y0, x1); a1_1 = v_fma(a1_1, y1, x1); a2_1 = v_fma(a2_1, y2, x1);
@@ -632,8 +632,8 @@ KERNEL void value_rows(const float *p, const uint16_t *v, float *o, const float 
         a3_3 = v_fma(a3_3, y3, x1);
         value += ld;
         ahead += ld;
-        v_fetchb(ahead); v_fetchb(ahead + 32); y0 = v_bcast(prob + 4); y1 = v_bcast(prob + 5);
-        y2 = v_bcast(prob + 6); y3 = v_bcast(prob + 7);
+        v_fetchb(ahead); v_fetchb(ahead + 32);
+        y0 = v_bcast(prob + 4); y1 = v_bcast(prob + 5); y2 = v_bcast(prob + 6); y3 = v_bcast(prob + 7);
         t = v_loadt(value); x0 = v_raise(t); x1 = v_masked(t, high); a0_0 = v_fma(a0_0, y0, x0);
         a1_0 = v_fma(a1_0, y1, x0); a2_0 = v_fma(a2_0, y2, x0); a3_0 = v_fma(a3_0, y3, x0);
         a0_1 = v_fma(a0_1, y0, x1); a1_1 = v_fma(a1_1, y1, x1); a2_1 = v_fma(a2_1, y2, x1);

@@ -59,6 +59,11 @@
 % let LINE = NARROW ? 64 : 64/SIZE
 % let KEY_LINES = REGISTERS ? ceil_div(KEY, LINE) : 1
 % let VALUE_LINES = REGISTERS ? ceil_div(ceil_div(VALUE, LINE), PANELS*(R/VR)) : 1
+%# A pass that fetches one line of each row leaves out every second line, or more. Where its share of the rows comes out even in a trip over its
+%# keys, it fetches whole rows of these instead, PASS_ROWS in a trip: a processor's own fetching keeps up with that, in pairs of lines.
+% let SWEEPS = PANELS*(R/VR)
+% let TRIP_KEYS = PAIRS ? 2*KB : U
+% let PASS_ROWS = FEW and REGISTERS and SWEEPS > 1 and VALUE_LINES == 1 and TRIP_KEYS % SWEEPS == 0 ? TRIP_KEYS/SWEEPS : 0
 %# Vectors of numbers in a block.
 % let IN_BLOCK = max(1, VALUES/W)
 %# A block of queries is R rows, the scale, and twice the scores of a tile with what they scale the output by; one of results R rows

@@ -63,8 +63,8 @@ static void one_tile(const struct rows *x, const struct space *w, int64_t t, con
 % let P_AT = PAIRS ? ROW_AT % 4/2*(W/2) + ROW_AT/4*2 : ROW_AT
 % let V_AT = c*NR/VALUES*BYTES
 % let O_AT = ROW_AT*LDO + c*NR
-% let NEXT_AT = (c*(R/VR) + r)*VALUE_LINES*LINE
-    ${c < PANELS - 1 or LAST == NV ? "value_rows" : "value_rest"}(s${P_AT ? " + " : ""}${P_AT ? P_AT : ""}, y->v${V_AT ? " + " : ""}${V_AT ? V_AT : ""}, o${O_AT ? " + " : ""}${O_AT ? O_AT : ""}, s + ${PROBS + ROW_AT}, y->next_v${NEXT_AT ? " + " : ""}${NEXT_AT ? NEXT_AT : ""}, y->ldv);
+% let NEXT_AT = PASS_ROWS ? (c*(R/VR) + r)*(BK/SWEEPS) : (c*(R/VR) + r)*VALUE_LINES*LINE
+    ${c < PANELS - 1 or LAST == NV ? "value_rows" : "value_rest"}(s${P_AT ? " + " : ""}${P_AT ? P_AT : ""}, y->v${V_AT ? " + " : ""}${V_AT ? V_AT : ""}, o${O_AT ? " + " : ""}${O_AT ? O_AT : ""}, s + ${PROBS + ROW_AT}, y->next_v${NEXT_AT ? " + " : ""}${NEXT_AT ? NEXT_AT : ""}${NEXT_AT and PASS_ROWS ? " * y->ldv" : ""}, y->ldv);
 % end
 % end
 }
