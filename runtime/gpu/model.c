@@ -140,12 +140,12 @@ static double hopper_widening(const struct variant *v, double bytes)
 }
 
 /* The cycles in which so many work-groups widen the keys and values of a launch once, as measured on an H200: three warps of each
- * widen 2.3 numbers per cycle, or twice as many beside the single warpgroup of 64 queries. All of that time is added to that of
+ * widen 4.6 numbers per cycle, or twice as many beside the single warpgroup of 64 queries. All of that time is added to that of
  * products, although prompts of 8192 tokens hide a part of it; those of 1024 hide none. */
 static double hopper_widening_once(const struct variant *v, const struct tune_target *t, double groups)
 {
     const double numbers = (double)t->batch * t->kv_heads * (double)t->kv_len * (variant_head_dim(v) + variant_head_dim_v(v));
-    return v->field[F_WIDENED] ? numbers / (groups * (v->field[F_TILE_Q] == 64 ? 4.6 : 2.3)) + 5000 : 0;
+    return v->field[F_WIDENED] ? numbers / (groups * (v->field[F_TILE_Q] == 64 ? 9.2 : 4.6)) + 5000 : 0;
 }
 
 /* What goes on beside something else hides most of it. */
