@@ -369,6 +369,11 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         pending = 1;
         while (--j >= ${FIRST}) {
             begin_step(s, out, p${AND_REST}, x${LATER ? ", due, factor, x->nq - 1" : ""});
+% if BOUNDED
+            float largest;
+            float4 early[${SCALES_EARLY}];
+            early_scales(&largest, early, x);
+% end
             end_scores(${IN_SCORES}x, j == ${FIRST});
 % if WIDENED and not BOUNDED
             scale_scores(s, x);
@@ -382,7 +387,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 % if BOUNDED
             int grown;
             if (!x->even_k)
-                grown = softmax_of_rows(s, &rows, factor, x, j);
+                grown = softmax_of_rows(s, &rows, factor, largest, early, x, j);
             else {
 % if CAUSAL or WINDOW
                 mask_edge(s, x, j);
@@ -531,7 +536,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
     const struct stored stored = {.k = k, .v = v, .k_scales = k_scales, .v_scales = v_scales, ${IN_PAGES ? ".pages = pages, " : ""}.memory = wide, .a = &a, .y = &f};
     const int even = is_even(f.k_scales_stride) && is_even(f.v_scales_stride);
     const struct source source = {.memory = memory, .a = &a, .features = &f, .wide = widened, .even = even};
-    struct widener widener = {.f = &source, .x = &stored, .kv_lens = kv_lens, .taken = taken + 2, ${PACKED ? ".starts = &starts" : CAUSAL and ORDER == "heavy" ? ".near = maps.together" : ".near = 1"}};
+    struct widener widener = {.f = &source, .x = &stored, .kv_lens = kv_lens, .taken = taken + 2, ${PACKED ? ".starts = &starts" : CAUSAL and ORDER == "heavy" ? ".some = heads_together(&a, maps.together)" : ".some = heads_together(&a, 1)"}};
     const int turned = item < 32 ? item + ${ITEMS - 32} : item - 32; /* those who will widen come first */
 % if PACKED
     if (turned < 32)

@@ -7,7 +7,7 @@
 %# probabilities in bf16 would be off.
 % let COUNT = 96
 %# The loads that a work-item has under way at once, as many as registers allow.
-% let FLIGHT = COPY_REGS < 60 ? 5 : 8
+% let FLIGHT = COPY_REGS < 60 ? 5 : 11
 /* Widens eight numbers: keys to ${DTYPE}; values, multiplied by a number if they are not even, to f16. */
 INLINED uint4 widen8(uint2 x, const int values, int even, float by)
 {
@@ -190,11 +190,10 @@ INLINED void widen_tile(const struct stored *x, const struct told *told, __globa
         #pragma unroll ${COPY_REGS < 60 ? 1 : 2}
         for (int r = anew(item); r < ${BK}; r += items) {
             const int is = r < p->count;
-            const float y = is ? scale_of_row(&v, told, r) : 0.0f;
+            const float y = is ? scale_of_row(&v, told, r) : 0.0f, of_key = is ? scale_of_row(&k, told, r)${BOUNDED ? " * scale" : ""} : 0.0f;
             told->scales[r] = y;
             if (is)
                 top[0] = fmax(top[0], fabs(y)), top[1] = fmax(top[1], reciprocal(fabs(y)));
-            const float of_key = is ? scale_of_row(&k, told, r)${BOUNDED ? " * scale" : ""} : 0.0f;
             top[2] = fmax(top[2], of_key >= 0.0f ? of_key : INFINITY);
             record[place_of_scale(r)] = of_key;
         }
@@ -247,7 +246,7 @@ struct widener {
     const struct starts *starts;
     struct walk walk;        /* of the first warp */
 % else
-    int near;                /* heads whose tiles are done together */
+    int some;                /* KV heads whose tiles are widened together: see heads_together */
 % end
 };
 %# Three places for tiles that were taken, and then what struct told has.
@@ -287,14 +286,22 @@ INLINED struct job job_left(__local volatile int *at)
     return y;
 }
 
+% if not PACKED
+/* Of how many KV heads tiles of queries are worked on at once, where those of so many heads are done together. */
+INLINED int heads_together(const struct attn_cl_args *a, int near)
+{
+    const int heads = (int)a->kv_heads, group = (int)a->heads / heads;
+    return min(max(group_count() / (((int)a->q_len + ${BQ - 1}) / ${BQ} * group), near / group) + 1, heads);
+}
+% end
 /* Which keys these are; none if the sequence is shorter. Returns 0 if there are no more tiles. Of as many KV heads as are worked on at
  * once the last keys come first, as tiles of queries want them. */
 INLINED int part_of(const struct widener *w, struct job job, struct part *p)
 {
     const struct attn_cl_args *const a = w->f->a;
-    const int heads = (int)here(a->kv_heads), group = (int)a->heads / heads;
+    const int heads = (int)here(a->kv_heads);
 % if PACKED
-    const int b = job.b, of_all = job.number;
+    const int b = job.b, of_all = job.number, group = (int)a->heads / heads;
     if (of_all < 0)
         return 0;
     const struct sequence s = sequence_at(b, a, w->kv_lens, w->f->features, w->starts);
@@ -305,7 +312,7 @@ INLINED int part_of(const struct widener *w, struct job job, struct part *p)
     const int tiles = w->f->wide.tiles, b = job.number / (heads * tiles), of_all = job.number - b * heads * tiles;
     if (b >= (int)a->batch)
         return 0;
-    const int some = min(max(group_count() / (((int)a->q_len + ${BQ - 1}) / ${BQ} * group), w->near / group) + 1, heads);
+    const int some = w->some;
     const int keys = a->has_lens ? (int)w->kv_lens[a->lens_at + b] : (int)a->kv_len;
 % end
     const int before = of_all / (some * tiles) * some, rest = of_all - before * tiles, these = min(some, heads - before);

@@ -112,22 +112,35 @@ INLINED int may_have_grown(const float *s, const struct row_states *rows, float 
         grown |= !(fma(as_float(max(top[r], top[r + 2])), largest, -rows->top[r]) <= 8.0f); /* nor if it is not a number */
     return in_warp(grown);
 }
+%# Of so many times 16 keys registers have room for the scales, beside the scores that are being made.
+% let SCALES_EARLY = min(BK/16, WG == 3 ? 1 : 4)
+/* Reads the largest scale of the tile of keys that is being multiplied, and the first of its scales. */
+INLINED void early_scales(float *largest, float4 *scales, const struct worker *x)
+{
+    __local uchar *const memory = x->memory;
+    __local const float *const record = RECORD_AT(x->nk);
+    if (x->even_k)
+        return;
+    *largest = record[${BK + 1}];
+    #pragma unroll
+    for (int n = 0; n < ${SCALES_EARLY}; n++)
+        scales[n] = ((__local const float4 *)record)[4 * n + (x->lane & 3)];
+}
 /* Turns scores into exponentials, as softmax does, where each key has a scale. Few tiles have scores that are above the maximum, or that
  * are masked, and of these alone scores are multiplied before they are compared. Those of others are multiplied as the maximum is
  * subtracted, by one instruction. */
-INLINED int softmax_of_rows(float *s, struct row_states *rows, float *fix, const struct worker *x, int j)
+INLINED int softmax_of_rows(float *s, struct row_states *rows, float *fix, float largest, const float4 *early, const struct worker *x, int j)
 {
     __local uchar *const memory = x->memory;
-    __local const float *const record = RECORD_AT(x->nk - 1);
-    if (is_at_edge(x, j) || may_have_grown(s, rows, record[${BK + 1}])) {
+    if (is_at_edge(x, j) || may_have_grown(s, rows, largest)) {
         scale_scores(s, x);
         mask_edge(s, x, j);
         return softmax(s, rows, fix, 1.0f);
     }
-    __local const float4 *const scales = (__local const float4 *)record + (x->lane & 3);
+    __local const float4 *const scales = (__local const float4 *)RECORD_AT(x->nk - 1) + (x->lane & 3);
     #pragma unroll
     for (int m = 0; m < ${NS}; m += 8) {
-        const float4 four = scales[m / 2];
+        const float4 four = m / 8 < ${SCALES_EARLY} ? early[m / 8] : scales[m / 2];
         const float y[4] = {four.x, four.y, four.z, four.w};
         #pragma unroll
         for (int n = 0; n < 8; n++)

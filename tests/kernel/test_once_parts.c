@@ -48,7 +48,7 @@ static const char text[] =
     "    if (turned < 32)\n"
     "        w.walk = begin_walk(turned, &a, kv_lens, &f, &starts, 1);\n"
     "% else\n"
-    "    w.near = 1;\n"
+    "    w.some = heads_together(&a, 1);\n"
     "% end\n"
     "    widen_next(&w, 0, ${ITEMS}, turned);\n"
     "    if (item < 32)\n"
