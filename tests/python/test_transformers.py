@@ -148,8 +148,9 @@ class Models(unittest.TestCase):
         grow(1, dtype=torch.float64)
         for tensor, was in held:
             self.assertTrue(torch.equal(tensor, was))
-        with self.assertRaises(RuntimeError):  # one row for a batch of two
-            ours.update(*(torch.zeros(1, 3, 1, d, device=DEVICE) for d in sides))
+        for dtype in (torch.float32, torch.float64):  # rows of the cache's own type are not spread over the batch either
+            with self.assertRaises(RuntimeError):  # one row for a batch of two
+                ours.update(*(torch.zeros(1, 3, 1, d, device=DEVICE, dtype=dtype) for d in sides))
         key, layer = torch.randn(1, 1, 2, 4, requires_grad=True, device=DEVICE), GrowingLayer()
         layer.update(key, key)
         layer.update(key, key)[0].sum().backward()
