@@ -83,24 +83,33 @@
 % let PASSAGE_END = THROUGH ? PASSAGE + 5*W : SCALES_END
 %# Where tiles of bytes are multiplied, that is of integers of ${BK} keys, and before it stand sums of products of keys and the scores of rows, and
 %# behind it factors of rows, and what softmax_bytes finds out: maxima, and what outputs and what the tile adds to them are times.
-% let BYTE_TILES = TILES and TKV == "int8" ? 1 : 0
+% let BYTE_TILES = TILES and (TKV == "int8" or NIBBLES) ? 1 : 0
+%# Of blocks, four make a piece of a row; a piece is two windows of 64 bytes. 64 columns of values, or two blocks, are a chunk.
+% let KEY_PIECES = BLOCKS ? ceil_div(HD, 128) : 0
+% let VALUE_PIECES = BLOCKS ? ceil_div(HDV, 128) : 0
+% let WINDOWS = 2
+% let BLOCK_LINES = max(1, KEY_LINES - 1)
+% let CHUNKS = BLOCKS ? ceil_div(HDV, 64) : 1
 % let AT_SUMS = round_up(PASSAGE_END, W)
-% let AT_X = AT_SUMS + 8*BK + W
+% let AT_X = AT_SUMS + (BLOCKS ? KEY_PIECES*2048 : 8*BK + W)
 % let P_TILE = BYTE_TILES ? AT_X + R*BK : round_up(PASSAGE_END, W)
-% let FACTORS_OF = P_TILE + 256
+% let FACTORS_OF = P_TILE + CHUNKS*256
 % let TOPS = FACTORS_OF + W
 % let FIXES = TOPS + W
 % let HERE = FIXES + W
-% let BUFFER = BYTE_TILES ? HERE + W : TILES ? P_TILE + 256 : PASSAGE_END
+% let BUFFER = BYTE_TILES ? HERE + (BLOCKS ? CHUNKS*3*W : W) : TILES ? P_TILE + 256 : PASSAGE_END
 %# Each pass over 64 columns of values fetches its share of the rows to come, whole and in order, since a processor's own fetching keeps up
 %# with that, and not with half of each row. OPENED_ROWS of the share are fetched by each of the four trips that open the columns, and the
 %# others while outputs are added.
-% let ROW_LINES = ceil_div(HDV, 64)
-% let SHARE_ROWS = ceil_div(BK, ROW_LINES)
+% let ROW_LINES = BLOCKS ? max(1, VALUE/64) : ceil_div(HDV, 64)
+% let SHARE_ROWS = ceil_div(BK, ceil_div(HDV, 64))
 % let OPENED_ROWS = BYTE_TILES ? SHARE_ROWS*3/16 : SHARE_ROWS/8
 % let ADDED_ROWS = SHARE_ROWS - 4*OPENED_ROWS
 %# What stands beside the tile for all rows: see weigh.
-% let HEAVIEST = 2*BK
+% let K_BESIDE = 0
+% let V_BESIDE = BLOCKS ? KEY_PIECES*4*BK : BK
+% let HEAVIEST = V_BESIDE + (BLOCKS ? VALUE_PIECES*4 : 1)*BK
+% let CHECKS = HEAVIEST + W
 % let HIGHEST = HEAVIEST + W
 % let LIGHTEST = HIGHEST + W
 % let INVERSES = LIGHTEST + W
@@ -110,7 +119,7 @@
 %# Whether scores are made of the integers that keys are stored as, and queries in bf16 made integers of 16 bits: where products of these
 %# cost less than widening. For blocks that is where a vector is less than one. A sum has 32 bits. FACTORS and what is behind them: few_tiles.t.
 % let LDW = LDQ/2
-% let INTEGERS = FEW and TILED and (BYTE_TILES or not TILES) and TQ == "bf16" and has_op("products") and (TKV == "int8" or BLOCKS and W == 8) and HD % (2*W) == 0 and HD <= 512
+% let INTEGERS = FEW and TILED and (BYTE_TILES or not TILES) and TQ == "bf16" and has_op("products") and (TKV == "int8" or BLOCKS and (W == 8 or BYTE_TILES)) and HD % (2*W) == 0 and HD <= 512
 % let ADDS = has_op("dotwords")
 % let INTS = SCORES + 2*BUFFER
 % let FACTORS = INTS + R*LDW
@@ -118,7 +127,7 @@
 %# two signed bytes.
 % let Q_TILES = BYTE_TILES ? FACTORS + 2*W : INTS
 % let STEPS = ceil_div(HD, 32)
-% let BYTE_STEPS = ceil_div(HD, 64)
+% let BYTE_STEPS = BLOCKS ? KEY_PIECES*WINDOWS*2 : ceil_div(HD, 64)
 % let QUERIES = FEW ? BYTE_TILES ? Q_TILES + BYTE_STEPS*256 : INTEGERS ? FACTORS + 2*W : TILES ? Q_TILES + STEPS*256 : INTS : SCORES
 % let FEW_PART = round_up(BQ/R*QUERIES*4, 64)
 % let FEW_RESULT = BQ/R*RESULTS*4
@@ -126,9 +135,10 @@
 % let FEW_K = round_up(FEW_O + FEW_RESULT, 64)
 %# Where tiles are multiplied, keys of a tile in bf16 lie there, or 64 columns of its values and behind these four tiles of outputs; before
 %# values that are bytes what stands beside the tile, and scales that did not lie side by side.
-% let BESIDE = WORTH + W
-% let ALONGSIDE = BESIDE + 2*BK + 2*W
-% let FEW_V = FEW_K + round_up(BYTE_TILES ? max(BK*KEY, ALONGSIDE*4 + BK*64 + 4096) : TILES ? max(BK*HD*2, BK*128 + 4096) : BK*KEY*(NARROW ? 1 : SIZE), 64)
+% let BESIDE = BLOCKS ? CHECKS + VALUE_PIECES*5*W : WORTH + W
+% let ALONGSIDE = BESIDE + (BLOCKS ? 0 : 2*BK + 2*W)
+% let OPENED = ALONGSIDE + 2048
+% let FEW_V = FEW_K + round_up(BYTE_TILES ? max(BK*KEY, ALONGSIDE*4 + BK*64 + 4096 + (BLOCKS ? BK*HD : 0)) : TILES ? max(BK*HD*2, BK*128 + 4096) : BK*KEY*(NARROW ? 1 : SIZE), 64)
 % let FEW_STAGE = FEW_V + round_up(BK*VALUE*(NARROW ? 1 : SIZE), 64)
 %# Invariant kernels read or pack some keys, and some values, at a time, and have scores of all blocks of queries. Values that are floats
 %# when they are read stay where they are.
@@ -196,11 +206,12 @@
 % assert not PAIRS or NV % 2 == 0 or PANELS == 1, "micro.vecs must be even where keys are split and pairs of them are multiplied"
 % assert SPLIT % BK == 0, "split must be a multiple of tile.k"
 % if TILES
-% assert TQ == "bf16" and (TKV == "fp8" or TKV == "int8"), "isa amx splits keys of int8 and fp8 alone, under queries in bf16"
+% assert TQ == "bf16" and NARROW and TKV != "q8_0", "isa amx splits keys of int8, fp8 and q4_0 alone, under queries in bf16"
 % assert not MODIFY and not PAGED, "isa amx splits keys only where scores are not modified and keys are not in pages"
 % assert IN_PLACE and HD % 64 == 0 and HDV % 64 == 0, "where isa amx splits keys, head_dim must be a multiple of 64 and of unroll"
-% assert R == 4 and BK == (BYTE_TILES ? 64 : 32), "where isa amx splits keys, micro.rows must be 4, and tile.k 32, or 64 for int8"
-% assert not BYTE_TILES or HD <= 512, "where isa amx splits keys of int8, head_dim must be at most 512"
+% assert R == 4 and BK == (BYTE_TILES ? 64 : 32), "where isa amx splits keys, micro.rows must be 4, and tile.k 64, or 32 for fp8"
+% assert not BYTE_TILES or HD <= 512, "where isa amx splits keys of int8 or q4_0, head_dim must be at most 512"
+% assert not BLOCKS or HD % 128 == 0 and HDV % 128 == 0, "where isa amx splits keys of q4_0, head_dim must be a multiple of 128"
 % assert not TABLE, "table belongs to isa amx without split"
 % end
 % assert not BLOCKS or NR % VALUES == 0, "micro.vecs times the vector's width must be a multiple of 32 where keys are split and numbers are in blocks of 32"
@@ -219,7 +230,15 @@
 % if TILES
 % micro tiles_on
 % micro tiles_off
-% if BYTE_TILES
+% if BYTE_TILES and BLOCKS
+% micro pack_integers
+% micro weigh_blocks
+% micro open_nibbles
+% micro score_nibbles
+% micro softmax_blocks
+% micro mix_blocks
+% micro add_blocks
+% elif BYTE_TILES
 % micro pack_integers
 % micro spread as line_up with R = 1
 % micro weigh

@@ -63,7 +63,25 @@ static int64_t beside(const struct rows *x, const int64_t *stride, int64_t t)
 }
 % end
 
-% if BYTE_TILES
+% if BYTE_TILES and BLOCKS
+/* Those integers as tiles of bytes, the right side of products: for each half of four blocks of a key one of their upper bytes and one
+ * of their lower ones, of 16 rows of four bytes by 16 columns, of which number 4*r + b has row r's numbers of block b. Both have signs. */
+static void digits_of(const int32_t *integers, int32_t *to)
+{
+    memset(to, 0, ${BYTE_STEPS*1024});
+    for (int64_t r = 0; r < ${R}; r++)
+        for (int64_t d = 0; d < ${HD}; d++) {
+            int64_t b = d % 128 / 32;
+            int64_t window = d % 32 / 16, at = b * 16 + d % 16;
+            int32_t *tile = to + (d / 128 * ${WINDOWS} + window) * 512 + at / 4 * 16 + 4 * r + b;
+            int32_t n = (int16_t)((uint32_t)integers[r * ${LDW} + d / 2] >> d % 2 * 16);
+            int32_t low = ((n + 128) & 255) - 128, high = (n - low) / 256;
+            tile[0] = (int32_t)((uint32_t)tile[0] | ((uint32_t)high & 255) << at % 4 * 8);
+            tile[256] = (int32_t)((uint32_t)tile[256] | ((uint32_t)low & 255) << at % 4 * 8);
+        }
+}
+
+% elif BYTE_TILES
 /* Those integers as tiles of bytes, the right side of products: ${BYTE_STEPS} of them, each of 16 rows of four columns of the queries by 16
  * columns, of which the first ${R} have the upper bytes of ${R} rows, and the next the lower ones. Both have signs. */
 static void digits_of(const int32_t *integers, int32_t *to)
@@ -96,8 +114,8 @@ static void integers_of(const ${CQ} *q, float *to)
         to[${FACTORS} + l] = scale * row[2 * (l % ${R})];
     to[${FACTORS + W + 1}] = worst * (scale < 0 ? -scale : scale) * ${NIBBLES ? 8 : 128};
 % if BYTE_TILES
-    memcpy(to + ${SCORES + FACTORS_OF}, to + ${FACTORS}, ${4*W});
-    memcpy(to + ${SCORES + BUFFER + FACTORS_OF}, to + ${FACTORS}, ${4*W});
+    for (int64_t l = 0; l < ${W}; l++)
+        to[${SCORES + FACTORS_OF} + l] = to[${SCORES + BUFFER + FACTORS_OF} + l] = to[${FACTORS} + l]${NIBBLES ? " * 0.0625f" : ""};
     digits_of((const int32_t *)(void *)(to + ${INTS}), (int32_t *)(void *)(to + ${Q_TILES}));
 % end
 }

@@ -89,7 +89,63 @@ static const ${CKV} *row_at(const struct attn_args *a, const struct sequence *s,
 }
 % end
 
-% if BYTE_TILES
+% if BYTE_TILES and BLOCKS
+/* Finds what stands beside a tile; and whether products of bytes are exact enough for it. worst: how far off a score may be for each 1 of
+ * the largest scale of a key; 2**-10 is half of what rounding a probability to bf16 would do to it. A probability times the
+ * scale of its block is at most half of 2**-15 of the largest scale off, where the largest probability is 1: a sum of values is then at
+ * most 2**-16 of the largest value off for each key, as often as the block's scale goes into the largest; 2**-9 in all is as much
+ * as bf16 would be, and 1.25 times that is let pass. */
+static int weighed(const ${CKV} *k, const ${CKV} *v, float worst, int64_t ldk, int64_t ldv, float *beside)
+{
+    int fine;
+    weigh_blocks(k, v, beside, ldk, ldv);
+    fine = worst * beside[${HEAVIEST}] <= 9.765625e-4f;
+    for (int64_t b = 0; b < ${VALUE_PIECES*4}; b++) {
+        const float *of = beside + ${CHECKS} + b / 4 * ${5*W} + b % 4;
+        fine = fine && of[0] > 1e-25f && of[${W}] <= 160 && of[${2*W}] > 0;
+    }
+    return fine;
+}
+
+/* Tiles one after another of which every row sees every key, as many as can be products of bytes; o is the blocks of their results. A
+ * tile's values are multiplied after the scores of the next tile are computed, so that nothing waits for its softmax. */
+static int64_t whole_tiles(const struct rows *x, const struct space *w, const ${CKV} *k, const ${CKV} *v, int64_t count, float *o)
+{
+    int64_t ldk = x->a->k_stride[2] * ${BYTES}, ldv = x->a->v_stride[2] * ${BYTES};
+    float *s = w->q + ${SCORES}, *before = s + ${BUFFER}, *end = o + over(x->count, ${R}) * ${RESULTS}, *beside = w->k, worst = 0;
+    int32_t *values = (int32_t *)(void *)(beside + ${ALONGSIDE}), *keys = (int32_t *)(void *)(beside + ${OPENED});
+    for (int64_t t = 0; t < x->count; t += ${R}) {
+        float off = w->q[t / ${R} * ${QUERIES} + ${FACTORS + W + 1}];
+        worst = off > worst || off != off ? off : worst; /* a NaN stays */
+    }
+    for (int64_t n = 0; n <= count; n++) {
+        float *q = w->q, *to = s, *from = before;
+        if (n < count && !weighed(k, v + (n > 0 ? ${BK} * ldv : 0), worst, ldk, ldv, beside))
+            count = n;
+        if (n < count) {
+            open_nibbles(k, keys, ldk);
+            for (float *to_o = o; to_o < end; to_o += ${RESULTS}, q += ${QUERIES}, to += ${QUERIES}) {
+                const int32_t *digits = (const int32_t *)(void *)(q + ${Q_TILES});
+                score_nibbles(digits, keys, (int32_t *)(void *)to, k + ${BK} * ldk, ldk);
+                softmax_blocks((int32_t *)(void *)to, to, to_o + ${R*LDO}, beside, k + ${BK + BK/4} * ldk, ldk);
+            }
+        }
+        if (n > 0) {
+            const ${CKV} *next = v + ${2*BK} * ldv; /* the tile behind it has been weighed */
+            for (int64_t c = 0; c < ${CHUNKS}; c++, next += ${SHARE_ROWS} * ldv) {
+                float *of = from;
+                mix_blocks(v + c * ${2*BYTES}, values, next, ldv);
+                for (float *to_o = o; to_o < end; to_o += ${RESULTS}, of += ${QUERIES})
+                    add_blocks((int32_t *)(void *)of + c * 256, of + c * ${3*W}, values, to_o + c * 64,
+                        next + ${4*OPENED_ROWS} * ldv, ldv);
+            }
+            v += ${BK} * ldv;
+        }
+        k += ${BK} * ldk, to = s, s = before, before = to;
+    }
+    return count;
+}
+% elif BYTE_TILES
 /* Finds what stands beside the tile of keys from j on; and whether products of bytes are exact enough for it. worst: how far off a score may
  * be for each 1 of the largest scale of a key; 2**-10 is half of what rounding a probability to bf16 would do to it. A probability
  * times the scale of its value is at most half of 2**-16 of the largest scale off, where the largest probability is 1: a sum
@@ -232,7 +288,7 @@ static void walk(const struct rows *x, const struct space *w, int64_t split, flo
         int64_t whole = j < x->seen_from ? 0 : (least(end, x->seen_end) - j) / ${BK};
         if (whole > 0) {
 % if BYTE_TILES
-            int64_t done = whole_tiles(x, w, k + j * a->k_stride[2], v + j * a->v_stride[2], j, whole, o);
+            int64_t done = whole_tiles(x, w, k + j * a->k_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, v + j * a->v_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}${SCALED ? ", j" : ""}, whole, o);
             j += done * ${BK};
             if (done > 0)
                 continue; /* else the tile goes the way of those that are not whole */

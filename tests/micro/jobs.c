@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/numerics/convert.h"
 
@@ -140,4 +141,41 @@ double power(const struct sizes *z, double x)
 double power_error(const struct sizes *z, double x)
 {
     return 1.7e-7 + (z->NATURAL ? 0x1p-22 * (1 + fabs(x) * (x > -200)) : 0);
+}
+
+/* Memory of integers, seen as floats, or of bytes, four to an integer. */
+int32_t whole_number(const struct job *j, int p, int64_t i)
+{
+    int32_t n;
+    memcpy(&n, j->arg[p].before + 4 * i, 4);
+    return n;
+}
+
+void set_integer(struct job *j, int p, int64_t i, int32_t n)
+{
+    memcpy(j->arg[p].before + 4 * i, &n, 4);
+}
+
+void want_integer(struct job *j, int p, int64_t i, int32_t n)
+{
+    j->arg[p].want[i] = (struct want){.kind = BITS, .bits = (uint32_t)n};
+}
+
+int digit(const struct job *j, int p, int64_t b, bool plain)
+{
+    const int n = (int)((uint32_t)whole_number(j, p, b / 4) >> b % 4 * 8 & 255);
+    return plain || n < 128 ? n : n - 256;
+}
+
+void integers(struct job *j, int p, int64_t count)
+{
+    memory(j, p, DTYPE_F32, count);
+    for (int64_t i = 0; i < count; i++)
+        set_integer(j, p, i, (int32_t)random_next(&j->random));
+}
+
+/* Which four keys a lane of a tile of bytes is of. */
+int64_t keys_of_lane(int64_t lane)
+{
+    return lane % 4 * 16 + lane / 4 * 4;
 }

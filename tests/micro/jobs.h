@@ -12,7 +12,8 @@ struct model {
     const char *name;
     void (*make)(struct job *j);
 };
-extern const struct model few_models[], tile_models[]; /* models_few.c, models_tiles.c; NULL ends them */
+/* models_few.c, models_tiles.c, models_blocks.c; NULL ends them */
+extern const struct model few_models[], tile_models[], block_models[];
 
 /* Argument p: an integer, or count random elements; out of memory ends the test. */
 void integer(struct job *j, int p, int64_t value);
@@ -46,5 +47,14 @@ int64_t whole_of(const struct job *j, int64_t at);
 /* e or 2 to the power of a difference of scores, and how exactly: a bias keeps scores in natural units. */
 double power(const struct sizes *z, double x);
 double power_error(const struct sizes *z, double x);
+
+/* Memory of integers, seen as floats, or of bytes, four to an integer. digit: byte b, with a sign or plain. Which four
+ * keys a lane of a tile of bytes is of. */
+void integers(struct job *j, int p, int64_t count);
+int32_t whole_number(const struct job *j, int p, int64_t i);
+void set_integer(struct job *j, int p, int64_t i, int32_t n);
+void want_integer(struct job *j, int p, int64_t i, int32_t n);
+int digit(const struct job *j, int p, int64_t b, bool plain);
+int64_t keys_of_lane(int64_t lane);
 
 #endif

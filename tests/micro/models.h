@@ -12,12 +12,13 @@
 /* The numbers that attn.sizes.t computes, by the names that it gives them. */
 #define MODEL_SIZES(X)                                                                                                 \
     X(W)                                                                                                               \
-    X(SCALED) X(K_SCALES) X(V_SCALES) X(BUFFER) X(SHRUNK) X(THROUGH) X(PASSAGE) X(P_TILE) X(STEPS)                    \
-    X(BYTE_TILES) X(BYTE_STEPS) X(AT_SUMS) X(AT_X) X(FACTORS_OF) X(TOPS) X(FIXES) X(HERE) X(HEAVIEST)         \
-    X(HIGHEST) X(LIGHTEST) X(INVERSES) X(WORTH)                                                                        \
+    X(SCALED) X(K_SCALES) X(V_SCALES) X(BUFFER) X(SHRUNK) X(THROUGH) X(PASSAGE) X(P_TILE) X(STEPS)                     \
+    X(BYTE_TILES) X(BYTE_STEPS) X(AT_SUMS) X(AT_X) X(FACTORS_OF) X(TOPS) X(FIXES) X(HERE) X(HEAVIEST)                  \
+    X(HIGHEST) X(LIGHTEST) X(INVERSES) X(WORTH) X(KEY_PIECES) X(VALUE_PIECES) X(CHUNKS)                                \
+    X(K_BESIDE) X(V_BESIDE) X(CHECKS)                                                                                  \
     X(PAIRS) X(PER) X(HD) X(HDV) X(MR) X(NV) X(U) X(BK) X(NR) X(SQ) X(LDQ) X(CV) X(LDO) X(PANELS) X(LAST) X(LDP)       \
-        X(MAX) X(SUM) X(FIX) X(BASE) X(STATE) X(WINDOW) X(SINK) X(NATURAL) X(SPLIT) X(R) X(KB) X(VR) X(DQ)         \
-        X(PARTED) X(PARTED_V) X(PROBS) X(FEW) X(SOME) X(SOME_K) X(WORDS) X(KT)         \
+        X(MAX) X(SUM) X(FIX) X(BASE) X(STATE) X(WINDOW) X(SINK) X(NATURAL) X(SPLIT) X(R) X(KB) X(VR) X(DQ)             \
+        X(PARTED) X(PARTED_V) X(PROBS) X(FEW) X(SOME) X(SOME_K) X(WORDS) X(KT)                                         \
         X(CHAINS) X(QROWS) X(RV) X(FLOATS) X(PARTS_K) X(PARTED_O)
 struct sizes {
 #define MEMBER(name) int64_t name;
@@ -34,7 +35,8 @@ struct want {
     double value, tolerance, upper; /* upper: of a pair the second */
     uint32_t bits;
     int behind; /* so many elements */
-    uint16_t digits[4];
+    int32_t digits[4];
+    bool is_signed; /* digits */
 };
 /* One argument of a call: memory seen as elements of one type, or an integer. */
 struct argument {

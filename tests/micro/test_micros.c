@@ -51,6 +51,7 @@ static const struct shape narrow_shapes[] = {
     {64, 32, 4, 2, 2, 1, false, INVARIANT},
     {64, 192, 4, 2, 2, 1, false, true}, {128, 64, 4, 2, 2, 1, false, true}, /* for tiles alone: rows of 64 bytes */
     {64, 128, 4, 4, 2, 1, false, true}, {256, 64, 4, 4, 2, 1, false, true}, /* of these, tiles of bytes */
+    {128, 256, 4, 4, 2, 1, false, true}, {256, 128, 4, 4, 2, 1, false, true}, /* and of blocks */
 };
 enum { NARROW_SHAPES = sizeof narrow_shapes / sizeof *narrow_shapes };
 
@@ -154,7 +155,7 @@ static int add_narrow(struct suite *s, enum isa isa, int width, struct gen_error
             enum dtype q = isas[isa].pairs || integers ? DTYPE_BF16 : (enum dtype)((i + t) % DTYPE_COUNT);
             struct variant v = variant_of(&narrow_shapes[i], isa, q, width);
             struct gen_error refused;
-            if ((isas[isa].pairs && (i + t) % 2 && !integers) || (i > NARROW_SHAPES - 5 && isa != ISA_AMX))
+            if ((isas[isa].pairs && (i + t) % 2 && !integers) || (i > NARROW_SHAPES - 7 && isa != ISA_AMX))
                 continue;
             variant_set_dtypes(&v, (enum dtype)v.field[F_DTYPE], (enum dtype)t, variant_dtype_o(&v));
             if (!gen_check(s->gen, &v, &refused) && add_variant(s, &s->bench[isa], &v, err))
@@ -226,7 +227,8 @@ static bool is_right(const struct argument *a, const uint8_t *after, int64_t i)
         return !memcmp(after + (size_t)i * size, &w->bits, sizeof w->bits);
     bool alike = true;
     for (int t = 0; t < 4 && w->kind == DIGITS; t++) {
-        const int lower = after[4 * (i + w->behind) + t], both = 256 * after[4 * i + t] + lower;
+        const uint8_t upper = after[4 * i + t], lower = after[4 * (i + w->behind) + t];
+        const int both = w->is_signed ? 256 * (int8_t)upper + (int8_t)lower : 256 * upper + lower;
         alike &= fabs(both - (double)w->digits[t]) <= w->tolerance;
     }
     if (w->kind == DIGITS)
@@ -414,6 +416,7 @@ static void test_enough(void **state)
         if (isa == ISA_AMX) {
             must_have_all(b, ISA_AMX, "c/few_tiles.micro");
             must_have_all(b, ISA_AMX, "c/few_bytes.micro");
+            must_have_all(b, ISA_AMX, "c/few_blocks.micro");
             continue;
         }
         must_have_all(b, (enum isa)isa, "c/attn.micro");
