@@ -6,6 +6,7 @@ import os
 import pickle
 import sys
 import unittest
+import unittest.mock
 
 import torch
 
@@ -195,6 +196,165 @@ class Models(unittest.TestCase):
                             (x, dict(num_return_sequences=2, num_beams=2))):
             found = [m.generate(given, max_new_tokens=20, do_sample=False, **more) for m in (model, other)]
             self.assertTrue(torch.equal(*found), more)
+
+    def captured(self, models, x, **options):
+        """What generate() of each model writes, in the same state of random numbers; the number of graphs and replays."""
+        from attngen import _steps
+        real, counts = _steps._Graph, [0, 0]
+
+        class Counted(real if DEVICE != "cpu" else object):
+            """A graph; without a card the step is called again, into the memory that its first outputs have."""
+
+            def __init__(self, step, pool):
+                counts[0] += 1
+                if DEVICE != "cpu":
+                    return super().__init__(step, pool)
+                self.step, self.outputs = step, step.body()
+
+            def replay(self):
+                counts[1] += 1
+                if DEVICE != "cpu":
+                    return super().replay()
+                self.outputs.logits.copy_(self.step.called(self.step.body).logits)
+                return self.outputs
+
+        patched = {"_Graph": Counted}
+        if DEVICE == "cpu":
+            patched.update(_pool=lambda: None, DEVICES=("cpu",))
+        with unittest.mock.patch.multiple(_steps, **patched):
+            found = []
+            for m in models:
+                torch.manual_seed(SEED)
+                written = m.generate(x, pad_token_id=0, **options)
+                found.append(getattr(written, "sequences", written))
+        return found, tuple(counts)
+
+    def test_captured_steps(self):
+        """A captured step writes what calls write: over several rooms of the cache, with padding, ends of sequences, drawn tokens,
+        processors of logits, and with any cache and way of writing; after the attention of sdpa too."""
+        for name in ("attngen", "sdpa"):
+            for kind, config in ((transformers.LlamaForCausalLM, transformers.LlamaConfig(**small)),
+                                 (transformers.Qwen2ForCausalLM, transformers.Qwen2Config(**small))):
+                models = [kind._from_config(copy.deepcopy(config), attn_implementation=n).to(DEVICE).eval()
+                          for n in ("sdpa", name)]
+                models[1].load_state_dict(models[0].state_dict())
+                self.assertIs(attngen.transformers.capture(models[1]), models[1])
+                x = torch.randint(3, 199, (2, 17), device=DEVICE)
+                there = torch.ones_like(x)
+                there[0, :5] = 0
+                plain = dict(max_new_tokens=24, do_sample=False)
+                cases = [(x, dict(plain), (1, 22)), (x, dict(plain, attention_mask=there), (1, 22)),
+                         (x, dict(plain, do_sample=True, top_k=9), (1, 22))]
+                more = [(x, dict(plain, max_new_tokens=200), (2, 197)),
+                         (x, dict(plain, num_return_sequences=2, do_sample=True), (1, 22)),
+                         (x, dict(plain, repetition_penalty=1.3), (1, 22)), (x, dict(plain, max_new_tokens=2), (1, 0)),
+                         (x, dict(plain, eos_token_id=list(range(60))), None), (x, dict(plain, num_beams=3), (0, 0)),
+                         (x[:1], dict(plain, prompt_lookup_num_tokens=3, eos_token_id=199), (0, 0)),
+                         (x, dict(plain, disable_compile=True), (0, 0)),
+                         (x, dict(plain, cache_implementation="static", disable_compile=True), (0, 0)),
+                         (x, dict(plain, return_dict_in_generate=True, output_logits=True), (1, 22))]
+                for given, options, expected in cases + (more if kind is transformers.LlamaForCausalLM else []):
+                    with self.subTest(name=name, kind=kind, **options):
+                        found, counts = self.captured(models, given, **options)
+                        self.assertTrue(torch.equal(*found))
+                        if expected:
+                            self.assertEqual(counts, expected)
+                attngen.transformers.release(models[1])
+                self.assertEqual(self.captured(models, x, **plain)[1], (0, 0))
+
+    def test_captured_cache(self):
+        """The caller's cache is captured if it grows; it goes on with more tokens later, and what was in it before stays."""
+        model, other = both(transformers.LlamaForCausalLM, transformers.LlamaConfig(**small))
+        attngen.transformers.capture(other)
+        x = torch.randint(3, 199, (2, 17), device=DEVICE)
+        caches = [transformers.DynamicCache(), attngen.transformers.GrowingCache(config=other.config)]
+        for turn in range(2):
+            options = dict(max_new_tokens=24, do_sample=False)
+            (expected,), _ = self.captured([model], x, past_key_values=caches[0], **options)
+            (found,), counts = self.captured([other], x, past_key_values=caches[1], **options)
+            self.assertTrue(torch.equal(found, expected))
+            self.assertEqual(counts, (1, 22))
+            self.assertEqual(caches[0].get_seq_length(), caches[1].get_seq_length())
+            for a, b in zip(*(cache.layers for cache in caches)):
+                torch.testing.assert_close(a.keys, b.keys, rtol=1e-4, atol=1e-5)
+            x = torch.cat([expected, x], 1)
+        with self.assertLogs("attngen", "WARNING") as log:
+            self.captured([other], x[:, :9], past_key_values=transformers.DynamicCache(), **options)
+        self.assertIn("does not grow in place", log.output[0])
+
+    def test_captured_refusals(self):
+        """What cannot be captured is refused, or is called after a word to the log, and writes the same."""
+        kinds = [(transformers.MistralForCausalLM, transformers.MistralConfig(**small, sliding_window=9), "sliding"),
+                 (transformers.LlamaForCausalLM, transformers.LlamaConfig(
+                     **small, rope_scaling={"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}), "depends on the length"),
+                 (transformers.T5ForConditionalGeneration, transformers.T5Config(d_model=16, d_kv=8, d_ff=16, num_layers=1,
+                                                                                vocab_size=20), "encoder")]
+        for kind, config, why in kinds:
+            with self.assertRaisesRegex(attngen.Unsupported, why):
+                attngen.transformers.capture(kind(config))
+        with self.assertRaisesRegex(attngen.Unsupported, "no generate"):
+            attngen.transformers.capture(torch.nn.Linear(1, 1))
+        x = torch.randint(3, 199, (2, 17), device=DEVICE)
+
+        def said(change, **more):
+            model, other = both(transformers.LlamaForCausalLM, transformers.LlamaConfig(**small))
+            attngen.transformers.capture(other)
+            for m in (model, other):
+                change(m)
+            with self.assertLogs("attngen", "WARNING") as log:
+                found, counts = self.captured([model, other], x, do_sample=False, max_new_tokens=12, **more)
+            self.assertTrue(torch.equal(*found))
+            self.assertLessEqual(counts[1], 1)
+            self.assertEqual(len(log.output), 1)
+            return log.output[0]
+
+        def counts_tokens(m):
+            """Python that knows the length: a graph keeps the first one."""
+            own, inner = m.model.norm.forward, m.model.layers[0].self_attn
+            lengths = []
+
+            def keep(module, args, kwargs):
+                lengths.append(kwargs["past_key_values"].get_seq_length())
+
+            inner.register_forward_pre_hook(keep, with_kwargs=True)
+            m.model.norm.forward = lambda h: own(h) + 0.3 * lengths[-1]
+
+        def takes_two_sides(m):
+            """Another mask than transformers make of theirs fails."""
+            m.model.register_forward_pre_hook(lambda module, args, kwargs: seen(kwargs["attention_mask"]), with_kwargs=True)
+
+            def seen(mask):
+                if mask is not None and mask.dim() == 4:
+                    raise ValueError("expected a mask of two sides")
+
+        def counts_sides(m):
+            """Another mask than transformers make of theirs means something else."""
+            own, sides = m.model.norm.forward, []
+            m.model.register_forward_pre_hook(lambda module, args, kwargs: sides.append(getattr(kwargs["attention_mask"], "ndim", 2)),
+                                              with_kwargs=True)
+            m.model.norm.forward = lambda h: own(h) + 0.3 * (sides[-1] - 2)
+
+        def waits(m):
+            own = m.model.norm.forward
+            m.model.norm.forward = lambda h: own(h) * (2.0 if h.sum().item() == 0 else 1.0)
+
+        if DEVICE == "cpu":  # where a stand-in for a graph would count, and wait
+            self.assertIn("CUDA card", self.logged_on_the_processor(x))
+        else:
+            self.assertIn("other logits", said(counts_tokens))
+            self.assertIn("captur", said(waits))
+        self.assertIn("two sides", said(takes_two_sides))
+        self.assertIn("other logits", said(counts_sides))
+        self.assertIn("hidden_states", said(lambda m: None, output_hidden_states=True, return_dict_in_generate=True))
+        self.assertIn("no cache", said(lambda m: None, use_cache=False))
+        self.assertIn("'eager'", said(lambda m: m.set_attn_implementation("eager")))
+
+    def logged_on_the_processor(self, x):
+        _, other = both(transformers.LlamaForCausalLM, transformers.LlamaConfig(**small))
+        attngen.transformers.capture(other)
+        with self.assertLogs("attngen", "WARNING") as log:
+            other.generate(x, do_sample=False, max_new_tokens=3)
+        return log.output[0]
 
     def batch(self, kind, config):
         """Prompts of several lengths, one longer than a step takes, into a cache of blocks: tokens as generate writes them."""

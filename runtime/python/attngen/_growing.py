@@ -5,7 +5,7 @@ What it is not: a cache of fixed size, as StaticCache is. Layers with a window, 
 """
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 from transformers.cache_utils import DynamicCache, DynamicLayer
@@ -21,12 +21,12 @@ def _kind(key: Any, value: Any) -> Tuple[Any, ...]:
 
 
 class _Room:
-    """Memory of K and of V, [batch, heads, rows, elements], with rows behind those that are in use. `keys` and `values` are
-    views of those in use. Only what is behind them is ever written to, so that tensors which a layer returned keep what they
-    hold, as DynamicLayer's do. `unversioned` is the same memory, but what is written there counts as no change of these tensors:
-    autograd may have saved them for queries that require grad."""
+    """Memory of K and of V, [batch, heads, rows, elements], with rows behind those that are in use. `views` are those in use.
+    Only what is behind them is ever written to, so that tensors which a layer returned keep what they hold, as DynamicLayer's
+    do. `unversioned` is the same memory, but what is written there counts as no change of these tensors: autograd may have
+    saved them for queries that require grad."""
 
-    __slots__ = ("parts", "unversioned", "pair", "keys", "values", "rows", "most", "kind", "last", "dtype", "inference")
+    __slots__ = ("parts", "unversioned", "pair", "views", "rows", "most", "kind", "last", "dtype", "inference", "at")
 
     def __init__(self, keys: Any, values: Any, key: Any, value: Any) -> None:
         """Copies the rows that there are, and leaves room for the new ones and more. K and V of the same sides are one tensor,
@@ -34,7 +34,9 @@ class _Room:
         self.rows = keys.shape[2]
         most = self.rows + key.shape[2]
         most = self.most = most + max(LEAST_ROOM, most // 8)
-        self.keys, self.values, self.kind = keys, values, _kind(key, value)
+        self.views: Any = (keys, values)
+        self.kind = _kind(key, value)
+        self.at: Any = None  # on the device, where write() writes
         self.last, self.dtype = (key.shape, value.shape), key.dtype
         one = key.shape == value.shape and key.dtype is value.dtype and keys.shape == values.shape
         sets = [(keys, values)] if one else [(keys,), (values,)]
@@ -45,10 +47,9 @@ class _Room:
         self.pair = self.parts[0].unflatten(0, (2, key.shape[0])) if one else None  # the same memory
         self.inference = self.parts[0].is_inference()
 
-    def takes(self, keys: Any, values: Any, key: Any, value: Any) -> bool:
-        """Whether new rows can be written behind `keys` and `values`, which nobody else has changed."""
-        if keys is not self.keys or values is not self.values or key.requires_grad or value.requires_grad or _compiling() or \
-                (self.inference and not torch.is_inference_mode_enabled()):
+    def takes(self, key: Any, value: Any) -> bool:
+        """Whether these rows can be written behind those in use."""
+        if key.requires_grad or value.requires_grad or _compiling() or (self.inference and not torch.is_inference_mode_enabled()):
             return False
         sides = key.shape, value.shape
         if sides != self.last:  # seldom, since nearly all tokens come one by one
@@ -62,12 +63,34 @@ class _Room:
         rows = self.rows = had + new
         if pair is not None:
             torch.cat((key, value), out=self.unversioned[0].narrow(2, had, new))
-            found = self.keys, self.values = pair.narrow(3, 0, rows).unbind()
+            found = self.views = pair.narrow(3, 0, rows).unbind()
             return found
         for part, added in zip(self.unversioned, (key, value)):
             part.narrow(2, had, new).copy_(added)
-        self.keys, self.values = (part.narrow(2, 0, rows) for part in self.parts)
-        return self.keys, self.values
+        found = self.views = tuple(part.narrow(2, 0, rows) for part in self.parts)
+        return found
+
+    def whole(self) -> Tuple[Any, Any]:
+        """K and V with all rows that there is room for."""
+        return self._divided(self.parts)
+
+    def _divided(self, parts: List[Any]) -> Tuple[Any, Any]:
+        return (parts[0], parts[1]) if self.pair is None else parts[0].chunk(2)
+
+    def write(self, key: Any, value: Any) -> Tuple[Any, Any]:
+        """Writes one row at `at`, which is read on the device, and gives all rows that there is room for: what a captured graph can
+        do. Counting it is advance()."""
+        for part, added in zip(self._divided(self.unversioned), (key, value)):
+            part.index_copy_(2, self.at, added)
+        return self.whole()
+
+    def advance(self) -> None:
+        self.rows, self.views = self.rows + 1, None
+
+    def in_use(self) -> Any:
+        if self.views is None:
+            self.views = tuple(part.narrow(2, 0, self.rows) for part in self.whole())
+        return self.views
 
 
 class GrowingLayer(DynamicLayer):
@@ -75,15 +98,29 @@ class GrowingLayer(DynamicLayer):
     where there are gradients, it copies as DynamicLayer does."""
 
     _room: Optional[_Room] = None
+    _set: Tuple[Any, Any] = (None, None)  # K and V that are in no room
+
+    def _replace(self, keys: Any, values: Any) -> None:
+        self._set, self._room = (keys, values), None
+
+    keys: Any = property(lambda self: self._set[0] if self._room is None else self._room.in_use()[0],  # type: ignore[assignment]
+                         lambda self, keys: self._replace(keys, self.values))
+    values: Any = property(lambda self: self._set[1] if self._room is None else self._room.in_use()[1],  # type: ignore[assignment]
+                           lambda self, values: self._replace(self.keys, values))
+
+    def get_seq_length(self) -> int:
+        return super().get_seq_length() if self._room is None else self._room.rows
 
     def update(self, key_states: Any, value_states: Any, *args: Any, **kwargs: Any) -> Tuple[Any, Any]:
         room = self._room
-        if room is None or not room.takes(self.keys, self.values, key_states, value_states):
-            room = self._room = self._new_room(key_states, value_states)
+        if room is None or not room.takes(key_states, value_states):
+            room = self._new_room(key_states, value_states)
             if room is None:
                 return super().update(key_states, value_states, *args, **kwargs)
-        self.keys, self.values = found = room.append(key_states, value_states)
-        return found
+            self._room = room
+        elif room.at is not None:
+            return room.write(key_states, value_states)
+        return room.append(key_states, value_states)
 
     def _new_room(self, key: Any, value: Any) -> Optional[_Room]:
         """A room with the rows that there are, and for these; None if there are no rows yet, or DynamicLayer is to add these."""
@@ -95,9 +132,18 @@ class GrowingLayer(DynamicLayer):
             return None
         return _Room(keys, values, key, value)
 
+    def room(self) -> Optional[_Room]:
+        """The room, which has a row left; None if there is none to be had."""
+        if self._room is None or self._room.rows == self._room.most:
+            keys, values = self.keys, self.values
+            if keys is None or keys.numel() == 0:
+                return None
+            self._room = self._new_room(keys[:, :, :1], values[:, :, :1])
+        return self._room
+
     def __getstate__(self) -> Dict[str, Any]:
         """Copies, also those of pickle and copy.deepcopy, have no room of the original's: they make their own."""
-        return {name: value for name, value in self.__dict__.items() if name != "_room"}
+        return {**self.__dict__, "_set": (self.keys, self.values), "_room": None}
 
 
 def let_grow(cache: Any) -> Any:

@@ -10,6 +10,9 @@ Needs transformers 4.56 or later, for models like BERT 5.0, and for continuous b
 """
 from __future__ import annotations
 
+import logging
+import threading
+import weakref
 from typing import Any, Dict, NamedTuple, Optional, Set, Tuple
 
 import torch
@@ -31,6 +34,13 @@ def attention_forward(module: Any, query: Any, key: Any, value: Any, attention_m
         return paged_attention_forward(module, query, key, value, attention_mask, dropout, scaling, softcap=softcap,
                                        s_aux=s_aux, position_bias=position_bias, cache=cache, **kwargs)
     rows = query.shape[2]
+    lens = getattr(attention_mask, "attngen_kv_lens", None)  # of a captured step; the mask then says no more
+    if lens is not None:
+        if dropout:
+            raise _c.Unsupported(f"dropout is {dropout}; expected 0.0, since kernels have no dropout")
+        o = attention(query, key, value, kv_lens=lens, scale=scaling, softcap=softcap, bias=position_bias,
+                      sinks=None if s_aux is None else s_aux.float().contiguous())
+        return o.transpose(1, 2).contiguous(), None
     if is_causal is None:
         is_causal = getattr(module, "is_causal", True)
     causal = bool(is_causal) and attention_mask is None and rows > 1
@@ -181,6 +191,11 @@ def _admit() -> None:
 
 
 _names: Set[str] = set()  # that register() was given
+_captured: Any = weakref.WeakSet()  # models whose steps are captured
+
+
+def _attention_of(model: Any) -> str:
+    return model.config.get_text_config(decoder=True)._attn_implementation
 
 
 def _let_grow() -> None:
@@ -196,13 +211,76 @@ def _let_grow() -> None:
         given = model_kwargs.get("past_key_values")
         found = own(self, generation_config, model_kwargs, *args, **kwargs)
         made = model_kwargs.get("past_key_values")
-        if made is not given and self.device.type == "cpu" and self.config.get_text_config(decoder=True)._attn_implementation in _names:
+        if made is not given and (self in _captured or (self.device.type == "cpu" and _attention_of(self) in _names)):
             from . import _growing
             _growing.let_grow(made)
         return found
 
     setattr(prepare, "attngen", True)
     setattr(GenerationMixin, "_prepare_cache_for_generation", prepare)
+
+
+_next = threading.local()  # the cache of the generate() that is about to ask for what takes its steps
+
+
+def _say(model: Any, why: str) -> None:
+    logging.getLogger("attngen").warning("%s: steps of generate() are not captured: %s", type(model).__name__, why)
+
+
+def _let_capture() -> None:
+    """Has generate() of captured models take its steps by graphs, where transformers ask whether to compile them."""
+    from transformers.generation.utils import GenerationMixin
+    from transformers.modeling_utils import PreTrainedModel
+    own: Any = GenerationMixin._valid_auto_compile_criteria
+    own_call: Any = PreTrainedModel.get_compiled_call
+    if hasattr(own, "attngen"):
+        return
+
+    def criteria(self: Any, model_kwargs: Any, generation_config: Any, *args: Any, **kwargs: Any) -> bool:
+        from . import _steps
+        cache, _next.cache = model_kwargs.get("past_key_values"), None
+        if self in _captured and not generation_config.disable_compile and not getattr(cache, "is_compileable", False):
+            why = _steps.obstacle(self, cache, _names)
+            if why is None:
+                _next.cache = cache
+                return True
+            _say(self, why)
+        return bool(own(self, model_kwargs, generation_config, *args, **kwargs))
+
+    def compiled(self: Any, *args: Any, **kwargs: Any) -> Any:
+        from . import _steps
+        cache, _next.cache = getattr(_next, "cache", None), None
+        if cache is None or self not in _captured:
+            return own_call(self, *args, **kwargs)
+        return _steps.Steps(self, cache, lambda why: _say(self, why))
+
+    setattr(criteria, "attngen", True)
+    setattr(GenerationMixin, "_valid_auto_compile_criteria", criteria)
+    setattr(PreTrainedModel, "get_compiled_call", compiled)
+
+
+def capture(model: Any) -> Any:
+    """Has model.generate() on a card take each step, of one token a sequence, by a CUDA graph, which it captures anew in every
+    call: the host then launches a whole step at once. The cache that generate() makes is a GrowingCache, or the caller gives one.
+    Any attention will do. Beams, drafts and prompts are computed as before, and everything where a capture fails, which the
+    logger "attngen" says. Returns the model; release(model) undoes it.
+
+    Raises attngen.Unsupported for a model of which can be seen that its steps cannot be captured: sliding windows, rotary
+    embeddings that depend on the length, an encoder, several devices."""
+    from . import _steps
+    why = _steps.refusal(model)
+    if why is not None:
+        raise _c.Unsupported(f"{type(model).__name__} cannot be captured: {why}")
+    _let_grow()
+    _let_capture()
+    _captured.add(model)
+    return model
+
+
+def release(model: Any) -> Any:
+    """Has model.generate() call the model for each token again. Returns the model."""
+    _captured.discard(model)
+    return model
 
 
 def register(name: str = "attngen") -> None:
