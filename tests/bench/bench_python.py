@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the Python package costs and gives: the host's time of a call, imports, plans, CPU tensors against the program's
 own bench, large results and masks, a sentence encoder against sdpa. Ratios alternate in one run. bench_python.py
-[PART...]: calls plans shapes results model encoder, and on a card cuda cells graph static dense pages."""
+[PART...]: calls plans shapes results model encoder, and on a card cuda cells graph static dense captured compiled pages."""
 import json
 import math
 import os
@@ -337,16 +337,19 @@ class Decode:
 
 
 def generated(model, x, cache):
-    """Seconds of a token by generate(), whose dense cache grows: transformers' own, or attngen's "growing" one, which grows in place."""
+    """Seconds of a token by generate(), whose dense cache grows: transformers' own, or attngen's "growing" one, which grows in place;
+    or "captured", by attngen's graphs of steps in such a cache, or "compiled", by transformers' own graphs in a static one."""
     spent = []
-    for new in (2, 50):
-        given = {"past_key_values": attngen.transformers.GrowingCache(config=model.config)} if cache == "growing" else {}
+    (attngen.transformers.capture if cache == "captured" else attngen.transformers.release)(model)
+    for new in (2, 98):
+        given = {"past_key_values": attngen.transformers.GrowingCache(config=model.config)} if cache == "growing" else \
+            {"cache_implementation": "static"} if cache == "compiled" else {}
         torch.cuda.synchronize()
         start = time.perf_counter()
         model.generate(x, max_new_tokens=new, min_new_tokens=new, do_sample=False, **given)
         torch.cuda.synchronize()
         spent.append(time.perf_counter() - start)
-    return (spent[1] - spent[0]) / 48
+    return (spent[1] - spent[0]) / 96
 
 
 def in_blocks(model, prompts):
@@ -401,37 +404,48 @@ def small_decoders(*names):
     return models
 
 
-def bench_decoder(way):
-    """A small decoder of random weights writes on the card: tokens a second with attngen against sdpa, in a "static" cache or in
-    a "dense" one that grows."""
+def bench_static():
+    """A small decoder of random weights writes on the card, in a static cache: tokens a second with attngen against sdpa."""
     models = small_decoders("sdpa", "attngen")
-    for batch, length in ((1, 2048), (16, 4096), (1, 32768)) + (((16, 16384),) if way == "dense" else ()):
-        x, took, same = torch.randint(3, 1000, (batch, length), device="cuda"), [[], [], []], ""
+    for batch, length in ((1, 2048), (16, 4096), (1, 32768)):
+        x, took = torch.randint(3, 1000, (batch, length), device="cuda"), [[], []]
         with torch.inference_mode():
-            if way == "static":
-                runs = [Decode(model, x, 160) for model in models]
-                for _ in range(6):
-                    for t, run in zip(took, runs):
-                        t.append(run.run(24))
-                written = [torch.cat(run.written, 1) for run in runs]
-                same = f"; {(written[0] == written[1]).float().mean().item():.3f} of the tokens are the same"
-                del runs
-            else:
-                for _ in range(4):
-                    for t, model, cache in zip(took, (*models, models[1]), ("", "", "growing")):
-                        t.append(generated(model, x, cache))
-                same = f", in a cache that grows in place {min(took[0][1:]) / min(took[2][1:]):.3f} times"
-        best = [min(t[1:]) for t in took if t]
-        what = "in a static cache, each step a captured graph" if way == "static" else "in a dense cache that grows"
-        print(f"decoder, {batch} x {length} tokens {what}: sdpa {batch / best[0]:.0f} tokens a second, attngen "
-              f"{batch / best[1]:.0f}, {best[0] / best[1]:.3f} times as many{same}", flush=True)
+            runs = [Decode(model, x, 160) for model in models]
+            for _ in range(6):
+                for t, run in zip(took, runs):
+                    t.append(run.run(24))
+            written = [torch.cat(run.written, 1) for run in runs]
+            same = (written[0] == written[1]).float().mean().item()
+            del runs
+        best = [min(t[1:]) for t in took]
+        print(f"decoder, {batch} x {length} tokens in a static cache, each step a captured graph: sdpa {batch / best[0]:.0f} tokens a "
+              f"second, attngen {batch / best[1]:.0f}, {best[0] / best[1]:.3f} times as many; {same:.3f} of the tokens are the same",
+              flush=True)
+
+
+def bench_generate(*ways):
+    """generate() of a small decoder on the card, in a cache that grows, in several ways: tokens a second, and times as many as by
+    calls with PyTorch's sdpa."""
+    models = dict(zip(("sdpa", "attngen"), small_decoders("sdpa", "attngen")))
+    for batch, length in ((1, 2048), (16, 4096), (1, 32768), (16, 16384)):
+        x, took = torch.randint(3, 1000, (batch, length), device="cuda"), {way: [] for way in ways}
+        with torch.inference_mode():
+            for _ in range(4):
+                for name, cache in ways:
+                    took[name, cache].append(generated(models[name], x, cache))
+        best = {way: min(t[1:]) for way, t in took.items()}
+        print(f"decoder, {batch} x {length} tokens by generate(): " + "; ".join(
+            f"{name} {cache}".strip() + f" {batch / t:.0f} tokens a second, {best['sdpa', ''] / t:.3f} times"
+            for (name, cache), t in best.items()), flush=True)
 
 
 def main():
     parts = {"calls": bench_calls, "cuda": lambda: bench_calls("cuda"), "plans": bench_plans, "shapes": bench_shapes,
              "results": bench_results, "model": bench_model, "encoder": bench_encoder, "cells": bench_cells,
-             "graph": bench_graph, "static": lambda: bench_decoder("static"), "dense": lambda: bench_decoder("dense"),
-             "pages": bench_pages}
+             "graph": bench_graph, "static": bench_static, "pages": bench_pages,
+             "dense": lambda: bench_generate(("sdpa", ""), ("attngen", ""), ("attngen", "growing")),
+             "captured": lambda: bench_generate(("sdpa", ""), ("sdpa", "captured"), ("attngen", "captured")),
+             "compiled": lambda: bench_generate(("sdpa", ""), ("sdpa", "compiled"), ("attngen", "captured"))}
     for part in sys.argv[1:] or ["calls", "plans", "shapes", "model"]:
         parts[part]()
 

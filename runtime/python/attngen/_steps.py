@@ -6,8 +6,10 @@ to rows that a position on the device names. Whatever is no such step is an ordi
 """
 from __future__ import annotations
 
+import contextlib
 import gc
-from typing import Any, Callable, Dict, List, Optional, Set
+import threading
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 import torch
 from transformers.cache_utils import Cache, DynamicCache
@@ -23,34 +25,68 @@ class Refused(Exception):
     """A step is not captured, for the reason that this says."""
 
 
-class _Graph:
-    """What a step does, as one launch."""
+_kept = threading.local()  # by device, of each thread: a pool of memory for graphs, and a graph that keeps it
 
-    def __init__(self, step: Any, pool: Any) -> None:
-        self.graph = torch.cuda.CUDAGraph()
-        current, side = torch.cuda.current_stream(), torch.cuda.Stream()
-        side.wait_stream(current)
-        collecting = gc.isenabled()
-        gc.disable()  # what it frees may not be freed while a stream is captured
-        try:
-            with torch.cuda.stream(side):
-                self.graph.capture_begin(pool=pool, capture_error_mode="thread_local")
-                try:
-                    self.outputs = step.body()
-                finally:
-                    self.graph.capture_end()
-        finally:
-            if collecting:
-                gc.enable()
-        current.wait_stream(side)
 
-    def replay(self) -> Any:
-        self.graph.replay()
-        return self.outputs
+def _record(body: Callable[[], Any], pool: Any) -> Tuple[Any, Any]:
+    """What `body` does on a stream, as a graph, and what it returns."""
+    graph, current, side = torch.cuda.CUDAGraph(), torch.cuda.current_stream(), torch.cuda.Stream()
+    side.wait_stream(current)
+    collecting = gc.isenabled()
+    gc.disable()  # what it frees may not be freed while a stream is captured
+    try:
+        with torch.cuda.stream(side):
+            graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+            try:
+                outputs = body()
+            finally:
+                graph.capture_end()
+    except BaseException:
+        _forget_capture(torch.cuda.current_device(), pool)
+        raise
+    finally:
+        if collecting:
+            gc.enable()
+    current.wait_stream(side)
+    return graph, outputs
+
+
+def _forget_capture(device: int, pool: Any) -> None:
+    """What PyTorch leaves undone when a capture fails: the allocator still brings memory to the pool, and the generator of random
+    numbers takes itself to be captured, and would refuse to draw; a copy of its state does not."""
+    _kept.__dict__.get("pools", {}).pop(device, None)
+    generator: Any = torch.cuda.default_generators[device]
+    if hasattr(generator, "graphsafe_set_state"):
+        generator.graphsafe_set_state(generator.clone_state())
+    end = next((getattr(torch._C, name) for name in ("_cuda_endAllocateToPool", "_cuda_endAllocateCurrentStreamToPool")
+                if hasattr(torch._C, name)), None)
+    if end is not None:
+        with contextlib.suppress(RuntimeError, TypeError):  # it had ended
+            end(device, pool)
 
 
 def _pool() -> Any:
-    return torch.cuda.graph_pool_handle()
+    """Memory for graphs, which the next graph reuses when one is gone: as long as some graph has it, which a small one does."""
+    device = torch.cuda.current_device()
+    pools = _kept.__dict__.setdefault("pools", {})
+    if device not in pools:
+        pool = torch.cuda.graph_pool_handle()
+        pools[device] = pool, _record(lambda: torch.zeros(1, device="cuda"), pool)
+    return pools[device][0]
+
+
+class _Graph:
+    """What a step does, as one launch."""
+
+    def __init__(self, step: Any) -> None:
+        self.device = step.at.device
+        with torch.cuda.device(self.device):
+            self.graph, self.outputs = _record(step.body, _pool())
+
+    def replay(self) -> Any:
+        with torch.cuda.device(self.device):
+            self.graph.replay()
+        return self.outputs
 
 
 def _copied(outputs: Any) -> Any:
@@ -136,7 +172,7 @@ class Steps:
     def __init__(self, model: Any, cache: Any, refuse: Callable[[str], None]) -> None:
         self.model, self.cache, self.refuse = model, cache, refuse
         self.recorded: Optional[_Recorded] = None
-        self.checked, self.off, self.pool, self.padded = 0, False, None, None
+        self.checked, self.off, self.padded = 0, False, None
 
     def __call__(self, **inputs: Any) -> Any:
         step = None if self.off else self._step(inputs)
@@ -189,8 +225,7 @@ class Steps:
         else, is found so."""
         if step.graph is None:
             found = _copied(step.called(step.body))
-            self.pool = self.pool or _pool()
-            step.graph = step.called(lambda: _Graph(step, self.pool))
+            step.graph = step.called(lambda: _Graph(step))
         else:
             found = _copied(step.graph.replay())
         if self.checked < CHECKS:
