@@ -115,7 +115,7 @@ class _Recorded:
         first = rooms[0]
         batch, device, self.most = first.kind[0], first.kind[8], first.most
         for room in rooms:  # a masked row counts nothing times its value, which must then be a number
-            for part in room.parts:
+            for part in room.unversioned:
                 part.narrow(2, room.rows, room.most - room.rows).zero_()
         self.inputs = {name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in inputs.items()}
         self.tensors = [(name, value) for name, value in self.inputs.items() if isinstance(value, torch.Tensor)]
