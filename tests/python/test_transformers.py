@@ -149,7 +149,7 @@ class Models(unittest.TestCase):
         grow(1, dtype=torch.float64)
         for tensor, was in held:
             self.assertTrue(torch.equal(tensor, was))
-        for dtype in (torch.float32, torch.float64):  # rows of the cache's own type are not spread over the batch either
+        for dtype in (torch.float64, torch.float32):  # rows of the cache's own type first, while there is room for them
             with self.assertRaises(RuntimeError):  # one row for a batch of two
                 ours.update(*(torch.zeros(1, 3, 1, d, device=DEVICE, dtype=dtype) for d in sides))
         key, layer = torch.randn(1, 1, 2, 4, requires_grad=True, device=DEVICE), GrowingLayer()
