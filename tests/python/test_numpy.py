@@ -373,6 +373,9 @@ class Attention(unittest.TestCase):
                     np.testing.assert_array_equal(again, stored[0][:, :, 10:20])
         plan = attngen.Plan(head_dim=64, heads=4, kv_heads=2, max_batch=2, max_q_len=9, max_kv_len=50, kv_dtype="q4_0")
         check(plan(q, *stored), q, *plain)
+        for to, width in (("int8", 64), ("fp8", 64), ("q8_0", 68), ("q4_0", 36)):  # a step that has no new rows
+            for none in (k[:, :, :0], k[:0], k[:, :0]):
+                self.assertEqual(attngen.quantise(none, to)[0].shape, (*none.shape[:3], width))
         with self.assertRaisesRegex(attngen.Invalid, "kv_dtype is None and k has type uint8; expected one of fp8, q8_0, q4_0"):
             attngen.attention(q, *stored)
         with self.assertRaisesRegex(attngen.Invalid, "k_scales"):

@@ -66,7 +66,8 @@ def quantise(x: Any, to: str, *, scales: Any = None, share: str = "row", out: An
     stored = adapter.view(out)
     unit = size or 1
     if stored.shape != sides + (width,) or stored.dtype not in (kind, "fp8" if to == "fp8" else kind) or \
-            stored.device != view.device or (width > 1 and stored.strides[3] != 1) or any(n % unit for n in stored.strides[:3]):
+            stored.device != view.device or \
+            (0 not in stored.shape and ((width > 1 and stored.strides[3] != 1) or any(n % unit for n in stored.strides[:3]))):
         raise fail(f"out is {list(stored.shape)} of {type_name(stored.dtype)}; expected {list(sides + (width,))} of "
                    f"{'int8' if to == 'int8' else 'uint8'} on x's device, with contiguous rows")
     check_writable("out", stored)
