@@ -135,6 +135,9 @@ class Models(unittest.TestCase):
         grow(1)
         both_layers(lambda layer: layer.reorder_cache(torch.tensor([1, 0], device=DEVICE)))
         grow(1)
+        for name in ("keys", "values"):  # one of the two is set, and the other is not
+            both_layers(lambda layer: setattr(layer, name, 2 * getattr(layer, name)))
+            grow(1)
         for other in (copy.copy(ours), copy.deepcopy(ours), pickle.loads(pickle.dumps(ours))):
             other.update(*(torch.zeros(2, 3, 1, d, device=DEVICE) for d in sides))
         grow(1)
