@@ -144,6 +144,20 @@ attn_status attn_execute(struct attn_plan *plan, const struct attn_run *run, voi
     return status;
 }
 
+/* For as many threads as the plan has or fewer: what the run is worth depends on arrays, and fewer threads may share less, and then
+ * need more. */
+static int64_t most_workspace(const struct attn_plan *plan, const struct attn_args *a)
+{
+    int64_t most = 0;
+    for (int threads = 1; threads <= plan->problem.threads; threads++) {
+        int64_t size = plan->kernel.functions->workspace(&plan->kernel, a, threads);
+        if (size < 0)
+            return size;
+        most = size > most ? size : most;
+    }
+    return most;
+}
+
 attn_status attn_workspace_size(const struct attn_plan *plan, const struct attn_run *run, int parts, size_t *out,
                                 struct attn_error *err)
 {
@@ -169,7 +183,7 @@ attn_status attn_workspace_size(const struct attn_plan *plan, const struct attn_
     if (parts) /* parts share nothing */
         size = plan->kernel.workspace(&a);
     else
-        size = plan->kernel.functions->workspace(&plan->kernel, &a, plan->problem.threads);
+        size = most_workspace(plan, &a);
     if (size < 0)
         return refused(plan, err);
     *out = (size_t)(parts ? (size + ALIGN - 1) / ALIGN * ALIGN : size);

@@ -316,6 +316,36 @@ static void the_callers_workspace(void **state)
     attn_context_destroy(context);
 }
 
+/* A run that is worth fewer threads than the plan has may share less, and then needs more. */
+static void the_workspace_of_few_threads(void **state)
+{
+    (void)state;
+    enum { HEADS = 3, QUERIES = 16, KEYS = 513, DIM = 12, BEYOND = 1 << 20, RUNS = 20 };
+    struct attn_context *context = context_create();
+    const struct attn_problem p = {.size = sizeof p, .head_dim = DIM, .heads = HEADS, .kv_heads = 1, .max_batch = 1,
+                                   .max_q_len = QUERIES, .max_kv_len = KEYS, .threads = 4};
+    struct attn_plan *plan = plan_create(context, p);
+    float *q = calloc(HEADS * QUERIES * DIM, sizeof *q), *o = calloc(HEADS * QUERIES * DIM, sizeof *o);
+    float *k = calloc(KEYS * DIM, sizeof *k);
+    assert_true(q && k && o);
+    struct attn_run r = {.size = sizeof r, .q = q, .k = k, .v = k, .o = o, .batch = 1, .q_len = QUERIES};
+    for (r.kv_len = 1; r.kv_len <= KEYS; r.kv_len += 64) {
+        size_t size;
+        assert_int_equal(attn_workspace_size(plan, &r, 0, &size, NULL), ATTN_OK);
+        unsigned char *workspace = aligned_alloc(64, (size + 63) / 64 * 64 + BEYOND);
+        assert_non_null(workspace);
+        memset(workspace + size, 0x5a, BEYOND);
+        for (int i = 0; i < RUNS; i++) /* the thread that begins may do everything */
+            assert_int_equal(attn_execute(plan, &r, workspace, NULL), ATTN_OK);
+        for (size_t i = 0; i < BEYOND; i++)
+            assert_int_equal(workspace[size + i], 0x5a);
+        free(workspace);
+    }
+    free(q), free(k), free(o);
+    attn_plan_destroy(plan);
+    attn_context_destroy(context);
+}
+
 struct ledger {
     atomic_int live, made;
     atomic_bool refuse;
@@ -459,6 +489,7 @@ int main(void)
         cmocka_unit_test(threads_share_a_head),
         cmocka_unit_test(parts_give_the_same_bits),
         cmocka_unit_test(the_callers_workspace),
+        cmocka_unit_test(the_workspace_of_few_threads),
         cmocka_unit_test(the_callers_memory),
         cmocka_unit_test(many_threads_one_plan),
         cmocka_unit_test(after_fork),
