@@ -25,12 +25,12 @@ class Refused(Exception):
     """A step is not captured, for the reason that this says."""
 
 
-_kept = threading.local()  # by device, of each thread: a pool of memory for graphs, and a graph that keeps it
+_kept = threading.local()  # by device, of each thread: a pool of memory for graphs, its stream, and a graph that keeps it
 
 
-def _record(body: Callable[[], Any], pool: Any) -> Tuple[Any, Any]:
-    """What `body` does on a stream, as a graph, and what it returns."""
-    graph, current, side = torch.cuda.CUDAGraph(), torch.cuda.current_stream(), torch.cuda.Stream()
+def _record(body: Callable[[], Any], pool: Any, side: Any) -> Tuple[Any, Any]:
+    """What `body` does, captured on the stream `side` as a graph, and what it returns."""
+    graph, current = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
     side.wait_stream(current)
     collecting = gc.isenabled()
     gc.disable()  # what it frees may not be freed while a stream is captured
@@ -65,14 +65,15 @@ def _forget_capture(device: int, pool: Any) -> None:
             end(device, pool)
 
 
-def _pool() -> Any:
-    """Memory for graphs, which the next graph reuses when one is gone: as long as some graph has it, which a small one does."""
+def _pool() -> Tuple[Any, Any]:
+    """Memory for graphs, and the stream that they are captured on. The next graph reuses what one that is gone had: on the same stream,
+    and as long as some graph has the pool, which a small one does."""
     device = torch.cuda.current_device()
     pools = _kept.__dict__.setdefault("pools", {})
     if device not in pools:
-        pool = torch.cuda.graph_pool_handle()
-        pools[device] = pool, _record(lambda: torch.zeros(1, device="cuda"), pool)
-    return pools[device][0]
+        pool, side = torch.cuda.graph_pool_handle(), torch.cuda.Stream()
+        pools[device] = pool, side, _record(lambda: torch.zeros(1, device="cuda"), pool, side)
+    return pools[device][:2]
 
 
 class _Graph:
@@ -81,7 +82,7 @@ class _Graph:
     def __init__(self, step: Any) -> None:
         self.device = step.at.device
         with torch.cuda.device(self.device):
-            self.graph, self.outputs = _record(step.body, _pool())
+            self.graph, self.outputs = _record(step.body, *_pool())
 
     def replay(self) -> Any:
         with torch.cuda.device(self.device):
