@@ -10,7 +10,7 @@
  * 6, micro.vecs 2, unroll 2.
  * A tile of 96 queries by 128 keys takes 7864320 flops and 81920 bytes of K and V: 96 flops a byte.
  * Vector registers of 256 bits: 16 in the score tile, 15 in the value tile, 11 in the softmax step, of 16.
- * Workspace: 134144 bytes and 163840 for every 128 keys, which parts may share.
+ * Workspace: 134208 bytes and 163840 for every 128 keys, which parts may share.
  *
  * Contract: the comments of struct attn_args below say what each argument is.
  * attn_bf16_d192v128_causal_on_avx2_q96k128_r6x2u2 returns 0, or 1 if it refuses args: size is not sizeof(struct
@@ -918,7 +918,7 @@ int64_t attn_bf16_d192v128_causal_on_avx2_q96k128_r6x2u2_workspace(const struct 
             return units * (a->part == -2 ? key_tiles(a) : tiles);
         return tiles > 1 ? units * panels : 0; /* all heads' panels; of use where several tiles of queries read them */
     }
-    return 134144 + (a->shared ? 0 : panels);
+    return 134208 + (a->shared ? 0 : panels);
 }
 
 /* Packs the tiles of KV head g that hold keys first to end - 1. */
@@ -1017,7 +1017,8 @@ static void do_shared(const struct attn_args *a, int64_t t)
 }
 
 /* The work is batch * kv_heads units; where these cannot be shared out evenly, each is cut into `cuts` shares. Where
- * parts share memory, the work is tiles of keys, and then tiles of queries. */
+ * parts share memory, the work is tiles of keys, and then tiles of queries. Behind all else in a part's workspace
+ * stands which unit is packed there. */
 int attn_bf16_d192v128_causal_on_avx2_q96k128_r6x2u2(const struct attn_args *a)
 {
     int64_t group, units, cuts, packed = -1;
@@ -1030,8 +1031,10 @@ int attn_bf16_d192v128_causal_on_avx2_q96k128_r6x2u2(const struct attn_args *a)
             do_shared(a, t);
         return 0;
     }
-    struct space w = carve((float *)a->workspace, (float *)a->workspace + 33536, key_tiles(a));
+    struct space w = carve((float *)a->workspace, (float *)a->workspace + 33552, key_tiles(a));
     cuts = cuts_of(units, a->parts);
+    if (a->phase)
+        memcpy(&packed, (char *)a->workspace + 134144, sizeof packed);
     for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
         int64_t unit = t / cuts, g = unit % a->kv_heads;
         struct sequence s = sequence_of(a, unit / a->kv_heads);
@@ -1043,6 +1046,7 @@ int attn_bf16_d192v128_causal_on_avx2_q96k128_r6x2u2(const struct attn_args *a)
             attend(a, &w, &s, g * group + u / tiles, u % tiles * 96);
         }
     }
+    memcpy((char *)a->workspace + 134144, &packed, sizeof packed);
     return 0;
 }
 

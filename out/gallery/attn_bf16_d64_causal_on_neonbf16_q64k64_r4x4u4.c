@@ -10,7 +10,7 @@
  * 4, unroll 4.
  * A tile of 64 queries by 64 keys takes 1048576 flops and 16384 bytes of K and V: 64 flops a byte.
  * Vector registers of 128 bits: 25 in the score tile, 24 in the value tile, 10 in the softmax step, of 32.
- * Workspace: 28160 bytes and 16384 for every 64 keys, which parts may share.
+ * Workspace: 28224 bytes and 16384 for every 64 keys, which parts may share.
  *
  * Contract: the comments of struct attn_args below say what each argument is.
  * attn_bf16_d64_causal_on_neonbf16_q64k64_r4x4u4 returns 0, or 1 if it refuses args: size is not sizeof(struct
@@ -972,7 +972,7 @@ int64_t attn_bf16_d64_causal_on_neonbf16_q64k64_r4x4u4_workspace(const struct at
             return units * (a->part == -2 ? key_tiles(a) : tiles);
         return tiles > 1 ? units * panels : 0; /* all heads' panels; of use where several tiles of queries read them */
     }
-    return 28160 + (a->shared ? 0 : panels);
+    return 28224 + (a->shared ? 0 : panels);
 }
 
 /* Packs the tiles of KV head g that hold keys first to end - 1. */
@@ -1067,7 +1067,8 @@ static void do_shared(const struct attn_args *a, int64_t t)
 }
 
 /* The work is batch * kv_heads units; where these cannot be shared out evenly, each is cut into `cuts` shares. Where
- * parts share memory, the work is tiles of keys, and then tiles of queries. */
+ * parts share memory, the work is tiles of keys, and then tiles of queries. Behind all else in a part's workspace
+ * stands which unit is packed there. */
 int attn_bf16_d64_causal_on_neonbf16_q64k64_r4x4u4(const struct attn_args *a)
 {
     int64_t group, units, cuts, packed = -1;
@@ -1080,8 +1081,10 @@ int attn_bf16_d64_causal_on_neonbf16_q64k64_r4x4u4(const struct attn_args *a)
             do_shared(a, t);
         return 0;
     }
-    struct space w = carve((float *)a->workspace, (float *)a->workspace + 7040, key_tiles(a));
+    struct space w = carve((float *)a->workspace, (float *)a->workspace + 7056, key_tiles(a));
     cuts = cuts_of(units, a->parts);
+    if (a->phase)
+        memcpy(&packed, (char *)a->workspace + 28160, sizeof packed);
     for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
         int64_t unit = t / cuts, g = unit % a->kv_heads;
         struct sequence s = sequence_of(a, unit / a->kv_heads);
@@ -1093,6 +1096,7 @@ int attn_bf16_d64_causal_on_neonbf16_q64k64_r4x4u4(const struct attn_args *a)
             attend(a, &w, &s, g * group + u / tiles, u % tiles * 64);
         }
     }
+    memcpy((char *)a->workspace + 28160, &packed, sizeof packed);
     return 0;
 }
 

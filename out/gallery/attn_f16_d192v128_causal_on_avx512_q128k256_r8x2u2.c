@@ -10,7 +10,7 @@
  * micro.rows 8, micro.vecs 2, unroll 2.
  * A tile of 128 queries by 256 keys takes 20971520 flops and 163840 bytes of K and V: 128 flops a byte.
  * Vector registers of 512 bits: 20 in the score tile, 19 in the value tile, 12 in the softmax step, of 32.
- * Workspace: 188416 bytes and 327680 for every 256 keys, which parts may share.
+ * Workspace: 188480 bytes and 327680 for every 256 keys, which parts may share.
  *
  * Contract: the comments of struct attn_args below say what each argument is.
  * attn_f16_d192v128_causal_on_avx512_q128k256_r8x2u2 returns 0, or 1 if it refuses args: size is not sizeof(struct
@@ -846,7 +846,7 @@ int64_t attn_f16_d192v128_causal_on_avx512_q128k256_r8x2u2_workspace(const struc
             return units * (a->part == -2 ? key_tiles(a) : tiles);
         return tiles > 1 ? units * panels : 0; /* all heads' panels; of use where several tiles of queries read them */
     }
-    return 188416 + (a->shared ? 0 : panels);
+    return 188480 + (a->shared ? 0 : panels);
 }
 
 /* Packs the tiles of KV head g that hold keys first to end - 1. */
@@ -941,7 +941,8 @@ static void do_shared(const struct attn_args *a, int64_t t)
 }
 
 /* The work is batch * kv_heads units; where these cannot be shared out evenly, each is cut into `cuts` shares. Where
- * parts share memory, the work is tiles of keys, and then tiles of queries. */
+ * parts share memory, the work is tiles of keys, and then tiles of queries. Behind all else in a part's workspace
+ * stands which unit is packed there. */
 int attn_f16_d192v128_causal_on_avx512_q128k256_r8x2u2(const struct attn_args *a)
 {
     int64_t group, units, cuts, packed = -1;
@@ -954,8 +955,10 @@ int attn_f16_d192v128_causal_on_avx512_q128k256_r8x2u2(const struct attn_args *a
             do_shared(a, t);
         return 0;
     }
-    struct space w = carve((float *)a->workspace, (float *)a->workspace + 47104, key_tiles(a));
+    struct space w = carve((float *)a->workspace, (float *)a->workspace + 47120, key_tiles(a));
     cuts = cuts_of(units, a->parts);
+    if (a->phase)
+        memcpy(&packed, (char *)a->workspace + 188416, sizeof packed);
     for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
         int64_t unit = t / cuts, g = unit % a->kv_heads;
         struct sequence s = sequence_of(a, unit / a->kv_heads);
@@ -967,6 +970,7 @@ int attn_f16_d192v128_causal_on_avx512_q128k256_r8x2u2(const struct attn_args *a
             attend(a, &w, &s, g * group + u / tiles, u % tiles * 128);
         }
     }
+    memcpy((char *)a->workspace + 188416, &packed, sizeof packed);
     return 0;
 }
 

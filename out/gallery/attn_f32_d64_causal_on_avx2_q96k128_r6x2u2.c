@@ -10,7 +10,7 @@
  * unroll 2.
  * A tile of 96 queries by 128 keys takes 3145728 flops and 65536 bytes of K and V: 48 flops a byte.
  * Vector registers of 256 bits: 16 in the score tile, 15 in the value tile, 11 in the softmax step, of 16.
- * Workspace: 56320 bytes and 65536 for every 128 keys, which parts may share.
+ * Workspace: 56384 bytes and 65536 for every 128 keys, which parts may share.
  *
  * Contract: the comments of struct attn_args below say what each argument is.
  * attn_f32_d64_causal_on_avx2_q96k128_r6x2u2 returns 0, or 1 if it refuses args: size is not sizeof(struct attn_args),
@@ -764,7 +764,7 @@ int64_t attn_f32_d64_causal_on_avx2_q96k128_r6x2u2_workspace(const struct attn_a
             return units * (a->part == -2 ? key_tiles(a) : tiles);
         return tiles > 1 ? units * panels : 0; /* all heads' panels; of use where several tiles of queries read them */
     }
-    return 56320 + (a->shared ? 0 : panels);
+    return 56384 + (a->shared ? 0 : panels);
 }
 
 /* Packs the tiles of KV head g that hold keys first to end - 1. */
@@ -859,7 +859,8 @@ static void do_shared(const struct attn_args *a, int64_t t)
 }
 
 /* The work is batch * kv_heads units; where these cannot be shared out evenly, each is cut into `cuts` shares. Where
- * parts share memory, the work is tiles of keys, and then tiles of queries. */
+ * parts share memory, the work is tiles of keys, and then tiles of queries. Behind all else in a part's workspace
+ * stands which unit is packed there. */
 int attn_f32_d64_causal_on_avx2_q96k128_r6x2u2(const struct attn_args *a)
 {
     int64_t group, units, cuts, packed = -1;
@@ -872,8 +873,10 @@ int attn_f32_d64_causal_on_avx2_q96k128_r6x2u2(const struct attn_args *a)
             do_shared(a, t);
         return 0;
     }
-    struct space w = carve((float *)a->workspace, (float *)a->workspace + 14080, key_tiles(a));
+    struct space w = carve((float *)a->workspace, (float *)a->workspace + 14096, key_tiles(a));
     cuts = cuts_of(units, a->parts);
+    if (a->phase)
+        memcpy(&packed, (char *)a->workspace + 56320, sizeof packed);
     for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
         int64_t unit = t / cuts, g = unit % a->kv_heads;
         struct sequence s = sequence_of(a, unit / a->kv_heads);
@@ -885,6 +888,7 @@ int attn_f32_d64_causal_on_avx2_q96k128_r6x2u2(const struct attn_args *a)
             attend(a, &w, &s, g * group + u / tiles, u % tiles * 96);
         }
     }
+    memcpy((char *)a->workspace + 56320, &packed, sizeof packed);
     return 0;
 }
 

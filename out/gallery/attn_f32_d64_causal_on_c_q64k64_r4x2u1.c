@@ -9,7 +9,7 @@
  * Parameters: op attn, dtype f32, head_dim.qk 64, causal, isa c, tile.q 64, tile.k 64, micro.rows 4, micro.vecs 2,
  * unroll 1.
  * A tile of 64 queries by 64 keys takes 1048576 flops and 32768 bytes of K and V: 32 flops a byte.
- * Workspace: 37888 bytes and 32768 for every 64 keys, which parts may share.
+ * Workspace: 37952 bytes and 32768 for every 64 keys, which parts may share.
  *
  * Contract: the comments of struct attn_args below say what each argument is.
  * attn_f32_d64_causal_on_c_q64k64_r4x2u1 returns 0, or 1 if it refuses args: size is not sizeof(struct attn_args), part
@@ -715,7 +715,7 @@ int64_t attn_f32_d64_causal_on_c_q64k64_r4x2u1_workspace(const struct attn_args 
             return units * (a->part == -2 ? key_tiles(a) : tiles);
         return tiles > 1 ? units * panels : 0; /* all heads' panels; of use where several tiles of queries read them */
     }
-    return 37888 + (a->shared ? 0 : panels);
+    return 37952 + (a->shared ? 0 : panels);
 }
 
 /* Packs the tiles of KV head g that hold keys first to end - 1. */
@@ -810,7 +810,8 @@ static void do_shared(const struct attn_args *a, int64_t t)
 }
 
 /* The work is batch * kv_heads units; where these cannot be shared out evenly, each is cut into `cuts` shares. Where
- * parts share memory, the work is tiles of keys, and then tiles of queries. */
+ * parts share memory, the work is tiles of keys, and then tiles of queries. Behind all else in a part's workspace
+ * stands which unit is packed there. */
 int attn_f32_d64_causal_on_c_q64k64_r4x2u1(const struct attn_args *a)
 {
     int64_t group, units, cuts, packed = -1;
@@ -823,8 +824,10 @@ int attn_f32_d64_causal_on_c_q64k64_r4x2u1(const struct attn_args *a)
             do_shared(a, t);
         return 0;
     }
-    struct space w = carve((float *)a->workspace, (float *)a->workspace + 9472, key_tiles(a));
+    struct space w = carve((float *)a->workspace, (float *)a->workspace + 9488, key_tiles(a));
     cuts = cuts_of(units, a->parts);
+    if (a->phase)
+        memcpy(&packed, (char *)a->workspace + 37888, sizeof packed);
     for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
         int64_t unit = t / cuts, g = unit % a->kv_heads;
         struct sequence s = sequence_of(a, unit / a->kv_heads);
@@ -836,6 +839,7 @@ int attn_f32_d64_causal_on_c_q64k64_r4x2u1(const struct attn_args *a)
             attend(a, &w, &s, g * group + u / tiles, u % tiles * 64);
         }
     }
+    memcpy((char *)a->workspace + 37888, &packed, sizeof packed);
     return 0;
 }
 

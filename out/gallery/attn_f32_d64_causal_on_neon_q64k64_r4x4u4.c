@@ -10,7 +10,7 @@
  * unroll 4.
  * A tile of 64 queries by 64 keys takes 1048576 flops and 32768 bytes of K and V: 32 flops a byte.
  * Vector registers of 128 bits: 25 in the score tile, 24 in the value tile, 9 in the softmax step, of 32.
- * Workspace: 35840 bytes and 32768 for every 64 keys, which parts may share.
+ * Workspace: 35904 bytes and 32768 for every 64 keys, which parts may share.
  *
  * Contract: the comments of struct attn_args below say what each argument is.
  * attn_f32_d64_causal_on_neon_q64k64_r4x4u4 returns 0, or 1 if it refuses args: size is not sizeof(struct attn_args),
@@ -772,7 +772,7 @@ int64_t attn_f32_d64_causal_on_neon_q64k64_r4x4u4_workspace(const struct attn_ar
             return units * (a->part == -2 ? key_tiles(a) : tiles);
         return tiles > 1 ? units * panels : 0; /* all heads' panels; of use where several tiles of queries read them */
     }
-    return 35840 + (a->shared ? 0 : panels);
+    return 35904 + (a->shared ? 0 : panels);
 }
 
 /* Packs the tiles of KV head g that hold keys first to end - 1. */
@@ -867,7 +867,8 @@ static void do_shared(const struct attn_args *a, int64_t t)
 }
 
 /* The work is batch * kv_heads units; where these cannot be shared out evenly, each is cut into `cuts` shares. Where
- * parts share memory, the work is tiles of keys, and then tiles of queries. */
+ * parts share memory, the work is tiles of keys, and then tiles of queries. Behind all else in a part's workspace
+ * stands which unit is packed there. */
 int attn_f32_d64_causal_on_neon_q64k64_r4x4u4(const struct attn_args *a)
 {
     int64_t group, units, cuts, packed = -1;
@@ -880,8 +881,10 @@ int attn_f32_d64_causal_on_neon_q64k64_r4x4u4(const struct attn_args *a)
             do_shared(a, t);
         return 0;
     }
-    struct space w = carve((float *)a->workspace, (float *)a->workspace + 8960, key_tiles(a));
+    struct space w = carve((float *)a->workspace, (float *)a->workspace + 8976, key_tiles(a));
     cuts = cuts_of(units, a->parts);
+    if (a->phase)
+        memcpy(&packed, (char *)a->workspace + 35840, sizeof packed);
     for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
         int64_t unit = t / cuts, g = unit % a->kv_heads;
         struct sequence s = sequence_of(a, unit / a->kv_heads);
@@ -893,6 +896,7 @@ int attn_f32_d64_causal_on_neon_q64k64_r4x4u4(const struct attn_args *a)
             attend(a, &w, &s, g * group + u / tiles, u % tiles * 64);
         }
     }
+    memcpy((char *)a->workspace + 35840, &packed, sizeof packed);
     return 0;
 }
 

@@ -11,7 +11,7 @@
  * packed, paged, isa avx512, tile.q 128, tile.k 256, micro.rows 8, micro.vecs 2, unroll 2.
  * A tile of 128 queries by 256 keys takes 8388608 flops and 65536 bytes of K and V: 128 flops a byte.
  * Vector registers of 512 bits: 20 in the score tile, 19 in the value tile, 12 in the softmax step, of 32.
- * Workspace: 86016 bytes and 131072 for every 256 keys, which parts may share.
+ * Workspace: 86080 bytes and 131072 for every 256 keys, which parts may share.
  *
  * Contract: the comments of struct attn_args below say what each argument is.
  * attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_paged_on_avx512_q128k256_r8x2u2 returns 0, or
@@ -1166,7 +1166,7 @@ int64_t
             return units * (a->part == -2 ? key_tiles(a) : tiles);
         return tiles > 1 ? units * panels : 0; /* all heads' panels; of use where several tiles of queries read them */
     }
-    return 86016 + (a->shared ? 0 : panels);
+    return 86080 + (a->shared ? 0 : panels);
 }
 
 /* Packs the tiles of KV head g that hold keys first to end - 1. */
@@ -1318,7 +1318,8 @@ static void do_shared(const struct attn_args *a, int64_t t)
 }
 
 /* The work is batch * kv_heads units; where these cannot be shared out evenly, each is cut into `cuts` shares. Where
- * parts share memory, the work is tiles of keys, and then tiles of queries. */
+ * parts share memory, the work is tiles of keys, and then tiles of queries. Behind all else in a part's workspace
+ * stands which unit is packed there. */
 int attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_paged_on_avx512_q128k256_r8x2u2(
     const struct attn_args *a)
 {
@@ -1332,8 +1333,10 @@ int attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_page
             do_shared(a, t);
         return 0;
     }
-    struct space w = carve((float *)a->workspace, (float *)a->workspace + 21504, key_tiles(a));
+    struct space w = carve((float *)a->workspace, (float *)a->workspace + 21520, key_tiles(a));
     cuts = cuts_of(units, a->parts);
+    if (a->phase)
+        memcpy(&packed, (char *)a->workspace + 86016, sizeof packed);
     for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
         int64_t unit = t / cuts, g = unit % a->kv_heads;
         struct sequence s = sequence_of(a, unit / a->kv_heads);
@@ -1345,6 +1348,7 @@ int attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_page
             attend(a, &w, &s, g * group + u / tiles, u % tiles * 128);
         }
     }
+    memcpy((char *)a->workspace + 86016, &packed, sizeof packed);
     return 0;
 }
 

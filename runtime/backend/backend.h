@@ -83,7 +83,6 @@ struct kernel {
     int64_t (*workspace)(const struct attn_args *args);
     void *code, *owner; /* the backend's own */
     size_t code_size;
-    bool keeps; /* a part finds in its workspace what the part before it packed there: of use when units are fewer than threads */
     bool in_place; /* it can run in the host arrays' own memory */
     double compile_ms;
     const char *origin; /* where its code comes from, in words, if there are several ways; else NULL */

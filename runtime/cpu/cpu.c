@@ -130,10 +130,7 @@ static int compile(struct device *device, const struct variant *variant, const s
     const struct cpu_device *d = of(device);
     char name[GEN_NAME_MAX];
     variant_encode(variant, name);
-    int result = d->cc ? cc_compile(d->cc, text->data, name, out, err) : jit_compile(text->data, name, out, err);
-    if (variant->field[F_ISA] == ISA_AMX && !variant->field[F_SPLIT])
-        out->keeps = true;
-    return result;
+    return d->cc ? cc_compile(d->cc, text->data, name, out, err) : jit_compile(text->data, name, out, err);
 }
 
 /* libtcc has no function that returns its version, but its compiled code can. */

@@ -76,29 +76,25 @@ static int64_t piece_size(const struct kernel *kernel, const struct attn_args *a
     return rounded(size);
 }
 
-/* The bytes that parts can share, so that a unit of work is divided among them; 0 if the kernel cannot use any, or if
- * there are enough units for all threads. */
-static int64_t shared_size(const struct kernel *kernel, const struct attn_args *args, int threads)
-{
-    int64_t units = args->batch * args->kv_heads;
-    if (threads < 2 || units >= ENOUGH * (int64_t)threads)
-        return 0;
-    struct attn_args a = part_of(args, -1, threads, NULL);
-    int64_t size = kernel->workspace(&a);
-    bool copies = size > 0 && own_size(kernel, args, threads, false) > own_size(kernel, args, threads, true);
-    if (size < 0 || size > INT64_MAX / 2 || (copies && (kernel->keeps ? units >= threads : SHARERS * units > threads)))
-        return 0;
-    return rounded(size);
-}
-
+/* Whether the parts share memory, so that a unit of work is divided among them: not if the kernel cannot use any, or if there are
+ * enough units for all threads. Of a kernel that packs, parts need less where they share what is packed. */
 static struct layout layout_of(const struct kernel *kernel, const struct attn_args *args, int threads)
 {
+    const struct layout alone = {.way = ALONE};
     const int64_t units = args->batch * args->kv_heads;
-    struct layout l = {.shared = shared_size(kernel, args, threads)};
-    l.way = !l.shared ? ALONE : kernel->keeps && KEEPERS * units > threads ? KEEPS : SHARED;
-    if (l.way == KEEPS)
-        l.shared = units * (int64_t)sizeof(struct unit);
-    return l;
+    if (threads < 2 || units >= ENOUGH * (int64_t)threads)
+        return alone;
+    const struct attn_args a = part_of(args, -1, threads, NULL);
+    const int64_t size = kernel->workspace(&a);
+    if (size <= 0 || size > INT64_MAX / 2)
+        return alone;
+    const int64_t own = own_size(kernel, args, threads, false);
+    const bool packs = own > own_size(kernel, args, threads, true);
+    if (packs && units >= threads)
+        return alone;
+    if (packs && KEEPERS * units > threads && own <= KEPT_MOST)
+        return (struct layout){.way = KEEPS, .shared = units * (int64_t)sizeof(struct unit)};
+    return (struct layout){.way = SHARED, .shared = rounded(size)};
 }
 
 /* The bytes that a run on so many threads needs, a multiple of 64; -1 if the kernel refuses the arguments or the size overflows. */

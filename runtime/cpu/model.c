@@ -149,15 +149,16 @@ static struct shape read_shape(const struct variant *v, const struct tune_target
 /* ---- how work is shared out among threads, as runtime/cpu/execute.c and the kernels do it ---- */
 
 /* The cycles until all threads have finished: a unit of work is a KV head of a sequence, which has so many tiles of queries and is
- * packed first: once and for all threads, or by each part of it, or, by a kernel that keeps it, once by each thread. */
-static double packed_cycles(const struct tune_target *t, double tiles, double tile, double pack, bool keeps)
+ * packed first: by each part of it; or once by each thread that keeps it, where there are fewer units than threads; or once and
+ * for all threads. */
+static double packed_cycles(const struct tune_target *t, double tiles, double tile, double pack)
 {
     const double units = (double)t->batch * t->kv_heads, threads = larger(1, t->threads);
     if (threads < 2)
         return units * (pack + tiles * tile);
     const double all = units * tiles;
-    if (tiles > 1 && (keeps ? units < threads : SHARERS * units <= threads))
-        return (keeps && KEEPERS * units > threads ? pack : units * pack / threads) + up(all, threads) / threads * tile;
+    if (tiles > 1 && units < threads)
+        return (KEEPERS * units > threads ? pack : units * pack / threads) + up(all, threads) / threads * tile;
     double cuts = 1;
     if (units < ENOUGH * threads)
         cuts = units < threads ? up(ENOUGH * threads, units) / units : (int64_t)units % (int64_t)threads ? 2 : 1;
@@ -248,7 +249,7 @@ static double panel_cycles(const struct shape *s, const struct tune_target *t, c
     const double tiles = whole + (rest > 0 ? 1 : 0);
     const double rows = whole * tile_of_queries(s, cpu, s->bq) + (rest > 0 ? tile_of_queries(s, cpu, rest) : 0);
     const double group = t->kv_heads ? (double)t->heads / t->kv_heads : 1;
-    return packed_cycles(t, tiles * group, rows / tiles, pack_cycles(s, t, cpu), false);
+    return packed_cycles(t, tiles * group, rows / tiles, pack_cycles(s, t, cpu));
 }
 
 /* ---- kernels that split keys ---- */
@@ -428,7 +429,7 @@ static double tile_cycles(const struct variant *v, const struct shape *s, const 
     const double row = (o.copied ? 30 : 0) + (o.copied_v ? 27 : 0);
     const double head = groups * (visited * block + group) + again + 1300 * tiles + row * s->rows;
     const double heads = t->kv_heads ? (double)t->heads / t->kv_heads : 1;
-    return packed_cycles(t, tiles * heads, head / tiles, pack_tiles_cycles(s, &o, cpu), true);
+    return packed_cycles(t, tiles * heads, head / tiles, pack_tiles_cycles(s, &o, cpu));
 }
 
 double estimate_cycles(const struct variant *variant, const struct tune_target *target, const struct cpu *cpu)

@@ -188,7 +188,9 @@
 %# leave lies behind all else.
 % let JOINS = INVARIANT and not SPLIT ? JOINT : 0
 % let AT_PART_ROW = AT_PART + round_up(BQ*LDO*4, 64)
-% let WORKSPACE = JOINS ? AT_PART_ROW + round_up(BQ/MR*STATE*4, 64) : AT_PART
+%# Behind all else: which KV head a part has packed for itself.
+% let AT_KEPT = JOINS ? AT_PART_ROW + round_up(BQ/MR*STATE*4, 64) : AT_PART
+% let WORKSPACE = AT_KEPT + 64
 % assert GQ + GX + VW == 0, "group and vector belong to OpenCL; isa portable has them"
 % assert ST + PINGPONG + LAZY == 0, "stages, pingpong and lazy belong to isas sm90 and sm80"
 % assert COPY == "plain" and LOOP == "joint" and UNSWIZZLED + SHARED_Q == 0 and ORDER == "heavy" and not WIDENED, "copy, loop, unswizzled, shared_q, order and widened belong to isas sm90 and sm80"

@@ -115,7 +115,8 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
 % include "c/shared.t"
 
 /* The work is batch * kv_heads units; where these cannot be shared out evenly, each is cut into `cuts` shares. Where parts share
- * memory, the work is tiles of keys, and then tiles of queries. */
+ * memory, the work is tiles of keys, and then tiles of queries. Behind all else in a part's workspace stands which unit is
+ * packed there. */
 int ${NAME}(const struct attn_args *a)
 {
     int64_t group, units, cuts, packed = -1;
@@ -130,6 +131,8 @@ int ${NAME}(const struct attn_args *a)
     }
     struct space w = carve((float *)a->workspace, (float *)a->workspace + ${WORKSPACE/4}, key_tiles(a));
     cuts = cuts_of(units, a->parts);
+    if (a->phase)
+        memcpy(&packed, (char *)a->workspace + ${AT_KEPT}, sizeof packed);
     for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
         int64_t unit = t / cuts, g = unit % a->kv_heads;
         struct sequence s = sequence_of(a, unit / a->kv_heads);
@@ -141,5 +144,6 @@ int ${NAME}(const struct attn_args *a)
             attend(a, &w, &s, g * group + u / tiles, u % tiles * ${BQ});
         }
     }
+    memcpy((char *)a->workspace + ${AT_KEPT}, &packed, sizeof packed);
     return 0;
 }

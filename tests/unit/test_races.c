@@ -203,12 +203,13 @@ enum { SHARED = 509, PHASE_ROUNDS = 400, PHASE_THREADS = 4, PHASE_MORE = 3, PHAS
 
 /* A kernel that a sanitizer can see into, as it cannot with kernels compiled at run time. First each part writes its share
  * of what is shared, in several steps; then each part reads all of it, and writes a sum for each of its own units. Where
- * nothing is shared, a part writes all of it for itself, unless the part before left it there. */
+ * nothing is shared, a part writes all of it for itself, unless the part before left it there. With keys, sharing saves
+ * memory, as it does for kernels that pack. */
 static int64_t words_of(const struct attn_args *a)
 {
     if (a->part < -1) /* pieces of work */
         return SHARED;
-    return (a->part < 0 ? SHARED : a->shared ? PHASE_WORDS : SHARED + PHASE_WORDS) * (int64_t)sizeof(uint64_t);
+    return (a->part < 0 ? SHARED : a->shared && a->k ? PHASE_WORDS : SHARED + PHASE_WORDS) * (int64_t)sizeof(uint64_t);
 }
 
 static int write_then_read(const struct attn_args *a)
@@ -237,20 +238,19 @@ struct phases {
     struct pool *pool;
     atomic_int failed;
     int64_t salt;
-    bool keeps; /* of the kernel */
+    const void *keys; /* of a kernel that packs */
 };
 
 static void *run_phases(void *arg)
 {
     struct phases *p = arg;
-    const struct kernel kernel = {
-        .functions = &cpu_kernel_functions, .run = write_then_read, .workspace = words_of, .keeps = p->keeps};
+    const struct kernel kernel = {.functions = &cpu_kernel_functions, .run = write_then_read, .workspace = words_of};
     for (int64_t round = 1; round <= PHASE_ROUNDS; round++) {
         uint64_t out[SHARED];
         struct gen_error err;
         struct attn_args a = {
-            .size = sizeof a, .o = out, .batch = 1, .heads = 1, .kv_heads = 1, .q_len = round * p->salt};
-        int threads = (p->keeps ? 2 : PHASE_THREADS) + (int)(round % PHASE_MORE); /* fewer have copies of their own */
+            .size = sizeof a, .k = p->keys, .o = out, .batch = 1, .heads = 1, .kv_heads = 1, .q_len = round * p->salt};
+        int threads = (p->keys ? 2 : PHASE_THREADS) + (int)(round % PHASE_MORE); /* fewer have copies of their own */
         int64_t size = kernel.functions->workspace(&kernel, &a, threads);
         void *workspace = malloc((size_t)size);
         bool bad =
@@ -270,7 +270,7 @@ static void test_what_is_shared_is_whole_before_it_is_read(void **state)
     struct pool *pool;
     pthread_t thread;
     assert_int_equal(pool_create(PHASE_THREADS, &pool), 0);
-    struct phases p[2] = {{.pool = pool, .salt = 1}, {.pool = pool, .salt = 1000, .keeps = true}};
+    struct phases p[2] = {{.pool = pool, .salt = 1}, {.pool = pool, .salt = 1000, .keys = ""}};
     assert_int_equal(pthread_create(&thread, NULL, run_phases, &p[1]), 0);
     run_phases(&p[0]);
     pthread_join(thread, NULL);

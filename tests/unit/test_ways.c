@@ -14,11 +14,12 @@
 #include "runtime/cpu/execute.h"
 #include "runtime/system/threads.h"
 
-enum { MOST = 4096, PIECES = 5, OWN = 256, PACKED = 512 };
+enum { MOST = 4096, PIECES = 5, OWN = 256, PACKED = 512, MUCH = KEPT_MOST };
 
 /* What a run did; args->q is its address. */
 struct seen {
     int64_t tiles; /* of a unit */
+    int64_t copy;  /* bytes of what a part packs for itself if it is not shared; 0: it packs nothing */
     bool shares;   /* there is memory that parts can share */
     atomic_int packed[MOST], done[MOST], wrong, phases[2], packs;
 };
@@ -32,7 +33,7 @@ static int64_t workspace(const struct attn_args *a)
 {
     const struct seen *s = a->q;
     if (a->part >= 0)
-        return OWN + (a->shared ? 0 : PACKED);
+        return OWN + (a->shared ? 0 : s->copy);
     return a->part == -1 ? (s->shares ? units_of(a) * PACKED : 0) : units_of(a) * (a->part == -2 ? PIECES : s->tiles);
 }
 
@@ -69,14 +70,14 @@ static int run(const struct attn_args *a)
     return 0;
 }
 
-static void share_out(struct pool *pool, int64_t units, int threads, int64_t tiles, bool keeps, bool shares)
+static void share_out(struct pool *pool, int64_t units, int threads, int64_t tiles, int64_t copy, bool shares)
 {
     struct seen *s = calloc(1, sizeof *s);
-    const struct kernel kernel = {.functions = &cpu_kernel_functions, .run = run, .workspace = workspace, .keeps = keeps};
+    const struct kernel kernel = {.functions = &cpu_kernel_functions, .run = run, .workspace = workspace};
     struct attn_args a = {.size = sizeof a, .batch = 1, .heads = units, .kv_heads = units, .q_len = tiles, .kv_len = 1};
     struct gen_error err;
     assert_non_null(s);
-    *s = (struct seen){.tiles = tiles, .shares = shares};
+    *s = (struct seen){.tiles = tiles, .copy = copy, .shares = shares};
     a.q = s;
     const int64_t size = kernel.functions->workspace(&kernel, &a, threads);
     assert_true(size > 0);
@@ -92,8 +93,11 @@ static void share_out(struct pool *pool, int64_t units, int threads, int64_t til
         for (int64_t t = 0; t < units * tiles; t++)
             assert_int_equal(atomic_load(&s->done[t]), 1);
         assert_int_equal(atomic_load(&s->wrong), 0);
-        if (keeps && shares && units < threads && units * KEEPERS > threads) /* a thread packs its unit, or one that is behind */
+        const bool few = units < threads && units * KEEPERS > threads;
+        if (copy == PACKED && shares && few) /* a thread packs its unit, or one that is behind */
             assert_in_range(atomic_load(&s->packs), units, threads * units);
+        if (copy == MUCH && shares && few)
+            assert_int_equal(atomic_load(&s->packs), 0); /* all have packed together */
     }
     for (const char *p = at + size; p < memory + (size + 127) / 128 * 128 + 128; p++)
         assert_int_equal(*p, (char)0xff);
@@ -112,7 +116,9 @@ static void every_tile_once(void **state)
         for (int i = 0; i < 7; i++)
             for (int k = 0; k < 5; k++)
                 for (int how = 0; how < 8; how++)
-                    share_out(how & 4 ? NULL : pool, units[i], threads[t], tiles[k], how & 1, how & 2);
+                    share_out(how & 4 ? NULL : pool, units[i], threads[t], tiles[k], how & 1 ? PACKED : 0, how & 2);
+        if (threads[t] == 2 || threads[t] == 3)
+            share_out(pool, threads[t] - 1, threads[t], 7, MUCH, true);
         pool_destroy(pool);
     }
 }
