@@ -6,12 +6,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Of a piece: the pieces of two threads share no cache line, nor the pair of lines that processors fetch together. */
-enum { PIECE_ALIGN = 128 };
-
 /* Phases are done one after another, each by all threads: a thread that finds no part left waits for those that are
- * working on the last ones. What many threads write lies apart from all else. */
-enum { PHASES = 2, APART = 128 };
+ * working on the last ones. What many threads write lies apart from all else, and so do the pieces of two threads. */
+enum { PHASES = 2 };
 
 /* How threads share the work. Either each part packs for itself, ALONE. Or all pack first what all then read, SHARED. Or
  * each thread packs a KV head and KEEPS it while it takes more of that head's tiles of queries. */
@@ -65,7 +62,7 @@ static int64_t own_size(const struct kernel *kernel, const struct attn_args *arg
 
 static int64_t rounded(int64_t size)
 {
-    return (size + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN;
+    return (size + APART - 1) / APART * APART;
 }
 
 static int64_t piece_size(const struct kernel *kernel, const struct attn_args *args, int parts, bool shared)
@@ -204,7 +201,7 @@ static int execute_within(const struct kernel *kernel, const struct attn_args *a
     const struct layout l = layout_of(kernel, args, threads);
     struct job job = {.kernel = kernel, .args = &all, .phases = l.way == SHARED ? PHASES : 1, .threads = threads,
                       .workspace = workspace};
-    job.piece = (size - l.shared) / threads / PIECE_ALIGN * PIECE_ALIGN;
+    job.piece = (size - l.shared) / threads / APART * APART;
     char *shared = job.workspace + job.piece * threads;
     atomic_init(&job.refused, 0);
     if (l.way == KEEPS) {

@@ -159,9 +159,7 @@ static double packed_cycles(const struct tune_target *t, double tiles, double ti
     const double all = units * tiles;
     if (tiles > 1 && units < threads)
         return (KEEPERS * units > threads ? pack : units * pack / threads) + up(all, threads) / threads * tile;
-    double cuts = 1;
-    if (units < ENOUGH * threads)
-        cuts = units < threads ? up(ENOUGH * threads, units) / units : (int64_t)units % (int64_t)threads ? 2 : 1;
+    double cuts = units < ENOUGH * threads && (int64_t)units % (int64_t)threads ? 2 : 1;
     cuts = cuts < tiles ? cuts : tiles;
     return up(units * cuts, threads) / threads * (pack + tiles / cuts * tile);
 }

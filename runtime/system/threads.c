@@ -93,10 +93,6 @@ void countdown_wait(struct countdown *c)
 
 /* ---- the threads of one process ---- */
 
-/* Of what one thread writes while others read something else: no two of these share a line of the cache, nor the pair of
- * lines that processors fetch together. */
-enum { APART = 128 };
-
 /* Each thread has a seat, the caller the first one, and does the part of that number before any other, so that what it
  * uses for a part is in its own cache from one call to the next. A part whose thread does not come is done by another
  * one, which takes its seat. */

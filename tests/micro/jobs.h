@@ -56,5 +56,8 @@ void set_integer(struct job *j, int p, int64_t i, int32_t n);
 void want_integer(struct job *j, int p, int64_t i, int32_t n);
 int digit(const struct job *j, int p, int64_t b, bool plain);
 int64_t keys_of_lane(int64_t lane);
+/* 64 columns of output, which products of tiles of bytes join: of a tile whose probabilities have one scale for all columns and no
+ * sign, or one for each of two blocks, with a sign. In models_tiles.c. */
+void add_products(struct job *j, int blocks);
 
 #endif

@@ -213,33 +213,7 @@ static void mix_blocks(struct job *j)
 
 static void add_blocks(struct job *j)
 {
-    const struct sizes *z = &j->z;
-    integers(j, 0, z->BUFFER);
-    memory(j, 1, DTYPE_F32, 1);
-    j->arg[1].alias = 0;
-    integers(j, 2, 2048);
-    memory(j, 3, DTYPE_F32, (z->R - 1) * z->LDO + 64);
-    memory(j, 4, j->kv, 1); /* a hint */
-    integer(j, 5, 64);
-    for (int64_t i = 1024; i < 2048; i++)
-        want_anything(j, 2, i);
-    for (int64_t i = 0; i < z->R; i++) {
-        set(j, 0, z->FIXES + i, random_normal(&j->random));
-        for (int64_t b = 1; b < 3; b++)
-            set(j, 0, z->FIXES + b * z->W + i, 1e-6f * random_normal(&j->random));
-        for (int64_t c = 0; c < 64; c++) {
-            const int64_t m = c % 16 / 4, column = c / 16 * 4 + c % 4, at = i * z->LDO + c, row = c / 32 * 8 + i;
-            double sum = 0;
-            for (int64_t k = 0; k < z->BK; k++) {
-                const int p = 256 * digit(j, 0, 4 * (z->P_TILE + row * 16) + k, false) +
-                              digit(j, 0, 4 * (z->P_TILE + (row + z->R) * 16) + k, false);
-                sum += (double)p * digit(j, 2, 4 * (m * 256 + k / 4 * 16 + column) + k % 4, false);
-            }
-            const double old = (double)get(j, 0, z->FIXES + i) * (double)get(j, 3, at);
-            const double term = (double)get(j, 0, z->FIXES + (1 + c / 32) * z->W + i) * sum;
-            want(j, 3, at, old + term, 0x1p-21 * (fabs(old) + fabs(term)) + TINY);
-        }
-    }
+    add_products(j, 2);
 }
 
 const struct model block_models[] = {

@@ -308,7 +308,7 @@ static void mix_tile(struct job *j)
             }
 }
 
-static void add_bytes(struct job *j)
+void add_products(struct job *j, int blocks)
 {
     const struct sizes *z = &j->z;
     integers(j, 0, z->BUFFER);
@@ -322,19 +322,26 @@ static void add_bytes(struct job *j)
         want_anything(j, 2, i);
     for (int64_t i = 0; i < z->R; i++) {
         set(j, 0, z->FIXES + i, random_normal(&j->random));
-        set(j, 0, z->HERE + i, 1e-6f * random_normal(&j->random));
+        for (int64_t b = 1; b <= blocks; b++)
+            set(j, 0, z->FIXES + b * z->W + i, 1e-6f * random_normal(&j->random));
         for (int64_t c = 0; c < 64; c++) {
-            const int64_t m = c % 16 / 4, column = c / 16 * 4 + c % 4, at = i * z->LDO + c;
+            const int64_t m = c % 16 / 4, column = c / 16 * 4 + c % 4, at = i * z->LDO + c, b = c * blocks / 64, row = 8 * b + i;
             double sum = 0;
-            for (int64_t b = 0; b < z->BK; b++) {
-                const int p = 256 * digit(j, 0, 4 * (z->P_TILE + i * 16) + b, true) +
-                              digit(j, 0, 4 * (z->P_TILE + (z->R + i) * 16) + b, true);
-                sum += (double)p * digit(j, 2, 4 * (m * 256 + b / 4 * 16 + column) + b % 4, false);
+            for (int64_t k = 0; k < z->BK; k++) {
+                const int p = 256 * digit(j, 0, 4 * (z->P_TILE + row * 16) + k, blocks == 1) +
+                              digit(j, 0, 4 * (z->P_TILE + (row + z->R) * 16) + k, blocks == 1);
+                sum += (double)p * digit(j, 2, 4 * (m * 256 + k / 4 * 16 + column) + k % 4, false);
             }
-            const double old = (double)get(j, 0, z->FIXES + i) * (double)get(j, 3, at), term = (double)get(j, 0, z->HERE + i) * sum;
+            const double old = (double)get(j, 0, z->FIXES + i) * (double)get(j, 3, at);
+            const double term = (double)get(j, 0, z->FIXES + (1 + b) * z->W + i) * sum;
             want(j, 3, at, old + term, 0x1p-21 * (fabs(old) + fabs(term)) + TINY);
         }
     }
+}
+
+static void add_bytes(struct job *j)
+{
+    add_products(j, 1);
 }
 
 /* Nothing that can be seen. */
