@@ -23,7 +23,7 @@ struct layout {
 /* Of a KV head whose tiles are taken one by one: the first that no thread has begun. */
 struct unit {
     _Atomic int64_t next;
-    char apart[APART - sizeof(_Atomic int64_t)];
+    char apart[LINE_PAIR - sizeof(_Atomic int64_t)];
 };
 
 struct job {
@@ -37,8 +37,8 @@ struct job {
     atomic_int refused;
     struct phase {
         int64_t parts;
-        _Alignas(APART) _Atomic int64_t next;  /* the first part that no thread has begun */
-        _Alignas(APART) struct countdown open; /* parts that are not finished */
+        _Alignas(LINE_PAIR) _Atomic int64_t next;  /* the first part that no thread has begun */
+        _Alignas(LINE_PAIR) struct countdown open; /* parts that are not finished */
     } phase[PHASES];
 };
 
@@ -62,7 +62,7 @@ static int64_t own_size(const struct kernel *kernel, const struct attn_args *arg
 
 static int64_t rounded(int64_t size)
 {
-    return (size + APART - 1) / APART * APART;
+    return (size + LINE_PAIR - 1) / LINE_PAIR * LINE_PAIR;
 }
 
 static int64_t piece_size(const struct kernel *kernel, const struct attn_args *args, int parts, bool shared)
@@ -201,7 +201,7 @@ static int execute_within(const struct kernel *kernel, const struct attn_args *a
     const struct layout l = layout_of(kernel, args, threads);
     struct job job = {.kernel = kernel, .args = &all, .phases = l.way == SHARED ? PHASES : 1, .threads = threads,
                       .workspace = workspace};
-    job.piece = (size - l.shared) / threads / APART * APART;
+    job.piece = (size - l.shared) / threads / LINE_PAIR * LINE_PAIR;
     char *shared = job.workspace + job.piece * threads;
     atomic_init(&job.refused, 0);
     if (l.way == KEEPS) {

@@ -97,7 +97,7 @@ void countdown_wait(struct countdown *c)
  * uses for a part is in its own cache from one call to the next. A part whose thread does not come is done by another
  * one, which takes its seat. */
 struct seat {
-    _Alignas(APART) _Atomic uint64_t taken; /* the last call in which somebody sat here ... */
+    _Alignas(LINE_PAIR) _Atomic uint64_t taken; /* the last call in which somebody sat here ... */
     _Atomic uint64_t done;                  /* ... and in which he was done */
     struct crew *crew;
 };
@@ -111,7 +111,7 @@ struct crew {
     int started, wanted; /* threads other than the caller */
     atomic_bool busy;    /* set while work is being done; it guards everything that has no other guard */
     /* What a call says, in one line. Who has taken a seat in a call may read it until he is done. */
-    _Alignas(APART) _Atomic uint64_t call; /* its number, times MOST_SEATS, and how many seats it has */
+    _Alignas(LINE_PAIR) _Atomic uint64_t call; /* its number, times MOST_SEATS, and how many seats it has */
     int parts;
     void (*work)(void *arg, int part);
     void *arg;
@@ -119,8 +119,8 @@ struct crew {
     atomic_uint sleeping; /* threads that sleep until it changes */
     atomic_bool stop;
     atomic_bool ending; /* the caller sleeps until a seat is done */
-    _Alignas(APART) atomic_uint ended; /* changes when one is */
-    _Alignas(APART) atomic_int next;   /* of the parts for which there are no seats: the first that nobody has claimed */
+    _Alignas(LINE_PAIR) atomic_uint ended; /* changes when one is */
+    _Alignas(LINE_PAIR) atomic_int next;   /* of the parts for which there are no seats: the first that nobody has claimed */
 };
 enum { MOST_SEATS = 1 << 16 };
 
@@ -231,14 +231,14 @@ static void crew_free(struct crew *c)
 
 static struct crew *crew_create(int threads)
 {
-    struct crew *c = aligned_alloc(APART, sizeof *c);
+    struct crew *c = aligned_alloc(LINE_PAIR, sizeof *c);
     if (!c)
         return NULL;
     memset(c, 0, sizeof *c);
     c->wanted = threads - 1;
     c->process = getpid();
     c->ids = calloc((size_t)threads, sizeof *c->ids);
-    c->seats = aligned_alloc(APART, (size_t)threads * sizeof *c->seats);
+    c->seats = aligned_alloc(LINE_PAIR, (size_t)threads * sizeof *c->seats);
     if (!c->ids || !c->seats) {
         crew_free(c);
         return NULL;

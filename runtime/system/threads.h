@@ -23,7 +23,7 @@ void pool_run(struct pool *pool, int parts, void (*work)(void *arg, int part), v
 
 /* Of what one thread writes while others read something else: no two of these share a line of the cache, nor the pair of
  * lines that processors fetch together. */
-enum { APART = 128 };
+enum { LINE_PAIR = 128 };
 
 /* A number of things that must be done before others begin. A thread that waits sees what those that counted have
  * written; it spins for a moment, then sleeps. Wait only for what a thread is already doing: parts that nobody has
