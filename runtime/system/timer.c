@@ -2,9 +2,12 @@
 #define _GNU_SOURCE
 #include "timer.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "threads.h"
 
@@ -13,6 +16,8 @@ enum { PROBE_TURNS = 60000 };
 static const double QUIET = 0.93;
 static const double LOWERED = 0.85;
 static const double SPREAD = 1.21; /* of the median to the minimum; above it a result is noisy */
+/* A thread that was put off its core waits for a millisecond or more; one that was woken waits for some microseconds. */
+static const double LOST = 100e-6;
 /* A sample takes at least this long, so that the two probes around it are only a small part of the work. */
 static const double SAMPLE_FLOOR = 50e-6;
 static const double RESOLUTIONS = 100;
@@ -97,6 +102,20 @@ void timer_start(struct timer *t, struct pool *pool, int threads)
         timer_probe(t);
 }
 
+/* For how many seconds this thread has waited for a core although it had work to do; 0 where the system does not say. */
+static double waited(void)
+{
+    char text[96];
+    unsigned long long waited_ns = 0;
+    int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t size = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[size > 0 ? size : 0] = 0;
+    return sscanf(text, "%*s %llu", &waited_ns) == 1 ? (double)waited_ns * 1e-9 : 0;
+}
+
 static double run(void (*work)(void *arg), void *arg, int64_t iterations)
 {
     double start = timer_now();
@@ -174,14 +193,24 @@ bool timer_sample(struct timer *t, void (*work)(void *arg), void *arg, double pa
     if (!s->iterations)
         s->iterations = find_iterations(t, work, arg);
     bool quiet = wait_for_quiet(t, s->best_after, patience);
-    double seconds = run(work, arg, s->iterations) / (double)s->iterations;
-    return keep_sample(t, s, seconds, quiet);
+    double before = waited(), seconds = run(work, arg, s->iterations), lost = waited() - before;
+    quiet = quiet && !(lost > LOST && lost > (1 - QUIET) * seconds);
+    return keep_sample(t, s, seconds / (double)s->iterations, quiet);
 }
 
 static int compare(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
+}
+
+/* The least of so many times, of which the last ones are there; `least` if none is less. */
+static double least_of(const double *seconds, int taken, double least)
+{
+    for (int i = 0; i < taken && i < TIMER_SAMPLES; i++)
+        if (seconds[i] < least)
+            least = seconds[i];
+    return least;
 }
 
 void timer_summary(const struct samples *s, int wanted, struct timing *out)
@@ -195,6 +224,7 @@ void timer_summary(const struct samples *s, int wanted, struct timing *out)
     memcpy(seen, s->quiets ? s->quiet : s->busy, (size_t)n * sizeof seen[0]);
     qsort(seen, (size_t)n, sizeof seen[0], compare);
     out->min_s = seen[0];
+    out->least_s = least_of(s->busy, s->busies, seen[0]);
     out->median_s = n % 2 ? seen[n / 2] : 0.5 * (seen[n / 2 - 1] + seen[n / 2]);
     out->noisy = out->noisy || out->median_s > SPREAD * out->min_s;
 }

@@ -38,12 +38,14 @@ struct samples {
 };
 struct timing {
     double min_s, median_s; /* over the quiet samples, or over all if none is quiet */
+    double least_s;         /* over all: what the work took beside others it does not exceed alone */
     int samples;            /* the number of samples used */
     bool noisy;             /* not to be relied on: see timer_summary */
 };
 
 /* Takes one sample between two probes, with enough calls to make the clock's resolution harmless (found by doubling).
- * If the core is busy, waits for up to `patience` seconds for it to become quiet. Returns whether it was quiet. */
+ * If the core is busy, waits for up to `patience` seconds for it to become quiet. Returns whether it was quiet: before and
+ * after, and without another process having taken this thread's core meanwhile for more than 0.07 of the time. */
 bool timer_sample(struct timer *t, void (*work)(void *arg), void *arg, double patience, struct samples *s);
 /* The same for a device with a clock of its own: `measure` returns seconds per call by that clock. Without `gate`, the
  * samples are quiet whatever this core does. A negative time is not a sample. */

@@ -201,10 +201,21 @@ static void summarise(const struct search *s, struct candidate *c)
     c->row.gflops = t.min_s > 0 ? s->flops / t.min_s * 1e-9 : 0;
 }
 
+/* What a candidate is dropped by: a quiet sample may have been disturbed all the same, and then another was shorter. */
+static double least_time(const struct candidate *c)
+{
+    struct timing t;
+    timer_summary(&c->samples, 1, &t);
+    return t.least_s;
+}
+
+/* So few samples are noisy unless two quiet ones agree. */
 static void drop(struct search *s, struct candidate *c)
 {
+    struct timing two;
+    timer_summary(&c->samples, 2, &two);
     c->row.state = ROW_DROPPED;
-    c->row.noisy = c->samples.quiets == 0; /* too few they are in any case */
+    c->row.noisy = two.noisy;
     snprintf(c->row.note, sizeof c->row.note, "took %.2f times as long as the best, after %d %s",
              c->row.min_s / s->best, c->row.samples, c->row.samples == 1 ? "sample" : "samples");
     kernel_free(&c->kernel);
@@ -319,7 +330,7 @@ static void look(struct search *s, struct candidate *c)
     for (int i = 0; i < s->effort->first && !(i > 0 && is_stopped(s)); i++) {
         sample(s, c, s->effort->wait_first);
         summarise(s, c);
-        if (timer_now() > s->end || (i > 0 && s->best > 0 && c->row.min_s > FAR * s->best))
+        if (timer_now() > s->end || (i > 0 && s->best > 0 && least_time(c) > FAR * s->best))
             break;
     }
     if (!(c->row.min_s > 0)) {
@@ -329,7 +340,7 @@ static void look(struct search *s, struct candidate *c)
     s->timed = true;
     c->row.state = ROW_TIMED;
     c->row.note[0] = 0;
-    if (s->best > 0 && c->row.min_s > s->effort->margin[0] * s->best)
+    if (s->best > 0 && least_time(c) > s->effort->margin[0] * s->best)
         drop(s, c);
     else if (!(s->best > 0) || c->row.min_s < s->best)
         s->best = c->row.min_s;
@@ -399,7 +410,7 @@ static int prune(struct search *s, struct candidate *c, int n, int round)
     for (int i = 0; i < n; i++) {
         if (!is_there(&c[i]))
             continue;
-        if (c[i].row.min_s > margin * s->best)
+        if (least_time(&c[i]) > margin * s->best)
             drop(s, &c[i]);
         else
             open += c[i].samples.quiets < s->effort->wanted;

@@ -27,7 +27,7 @@ struct tune_row {
     } state;
     double min_s, median_s, error, bound, gflops; /* 0 if not measured */
     int samples;
-    bool noisy; /* too few samples were quiet, or they differ too much (timer_summary); of a dropped one, none was quiet */
+    bool noisy; /* too few samples were quiet, or they differ too much (timer_summary); of a dropped one, no two quiet ones agree */
     char note[160];
 };
 struct tune_settings {

@@ -312,8 +312,8 @@ static void test_explain(void **state)
                            "\non this machine\n  It can be used on cpu.\n  A tile's keys and values, 32768 bytes as they are "
                                      "stored, are "));
     assert_non_null(strstr(said.out, "\nin the cache\n  no entry knows this kernel\n"));
-    shell_ok(&said, "printf 'head_dim: 64\ncausal: true\nisa: c\ntile: {q: 64, k: 64}\nmicro: {rows: 4, vecs: 2}\nunroll: 1\n' "
-                    "> s.yaml; \"$ATTNGEN\" tune s.yaml --shape 1,1,1,32,32,64 --threads 1 --time-limit 60 --quiet");
+    shell_ok(&said, "printf 'head_dim: 64\ncausal: true\nisa: c\ntile: {q: 64, k: 64}\nmicro: {rows: 4, vecs: 2}\nunroll: 1\n"
+                    "split: 0\n' > s.yaml; \"$ATTNGEN\" tune s.yaml --shape 1,1,1,32,32,64 --threads 1 --time-limit 60 --quiet");
     snprintf(words, sizeof words, "explain %s", name);
     cJSON *root = object(words);
     assert_string_equal(text(root, "variant"), name);

@@ -1,5 +1,6 @@
 /* test_timer.c - clock, probe, samples, peaks: what must hold whatever the machine and its neighbours do. No test
  * asserts how fast anything is. */
+#define _GNU_SOURCE /* sched_setaffinity */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +9,10 @@
 
 #include <cmocka.h>
 #include <math.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "runtime/cpu/processor.h"
 #include "runtime/cpu/peak.h"
@@ -90,6 +95,39 @@ static void test_doubling(void **state)
     assert_int_equal(s.quiets + s.busies, 2);
 }
 
+static void work_for_long(void *arg)
+{
+    (void)arg;
+    for (double end = timer_now() + 20e-3; timer_now() < end;)
+        ;
+}
+
+/* The core may be quiet before and after, and yet not be ours in between. */
+static void test_core_lost_within_a_sample(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 16 };
+    cpu_set_t before, one;
+    struct timer t;
+    struct samples s = {0};
+    if (access("/proc/thread-self/schedstat", R_OK) != 0 || sched_getaffinity(0, sizeof before, &before) != 0)
+        skip(); /* the system does not say who waited */
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    timer_start(&t, NULL, 1);
+    pid_t other = fork();
+    assert_true(other >= 0);
+    for (volatile int64_t i = 0; other == 0; i++) /* on the same core until it is killed */
+        ;
+    for (int i = 0; i < SAMPLES; i++)
+        timer_sample(&t, work_for_long, NULL, 0, &s);
+    kill(other, SIGKILL);
+    waitpid(other, NULL, 0);
+    sched_setaffinity(0, sizeof before, &before);
+    assert_int_equal(s.busies, SAMPLES);
+}
+
 static void test_summary(void **state)
 {
     (void)state;
@@ -101,6 +139,7 @@ static void test_summary(void **state)
     assert_true(t.noisy);
     timer_summary(&odd, 3, &t); /* what a busy core did does not count once there is something better */
     assert_true(t.min_s == 1 && t.median_s == 2 && t.samples == 3);
+    assert_true(t.least_s == 0.5); /* except that it is possible */
     assert_true(t.noisy); /* they differ too much */
     struct samples near = {.quiet = {1.2, 1, 1.21}, .quiets = 3}, far = {.quiet = {1.22, 1, 1.25}, .quiets = 3};
     timer_summary(&near, 3, &t);
@@ -112,13 +151,18 @@ static void test_summary(void **state)
     timer_summary(&even, 4, &t);
     assert_true(t.min_s == 1 && t.median_s == 2.5);
     timer_summary(&busy, 2, &t);
-    assert_true(t.min_s == 5 && t.median_s == 6 && t.samples == 2 && t.noisy);
+    assert_true(t.min_s == 5 && t.median_s == 6 && t.samples == 2 && t.noisy && t.least_s == 5);
     many.quiets = 3 * TIMER_SAMPLES;
     for (int i = 0; i < TIMER_SAMPLES; i++)
         many.quiet[i] = 1 + i;
     timer_summary(&many, 8, &t);
     assert_int_equal(t.samples, TIMER_SAMPLES);
-    assert_true(t.min_s == 1);
+    assert_true(t.min_s == 1 && t.least_s == 1);
+    many.busies = TIMER_SAMPLES + 1;
+    for (int i = 0; i < TIMER_SAMPLES; i++)
+        many.busy[i] = 2 - (i + 1.0) / TIMER_SAMPLES * 1.5;
+    timer_summary(&many, 8, &t);
+    assert_true(t.min_s == 1 && t.least_s == 0.5);
 }
 
 static void test_measure(void **state)
@@ -163,8 +207,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_clock),   cmocka_unit_test(test_quiet),   cmocka_unit_test(test_probe_raises_best),
-        cmocka_unit_test(test_doubling), cmocka_unit_test(test_summary), cmocka_unit_test(test_measure),
-        cmocka_unit_test(test_peaks),
+        cmocka_unit_test(test_doubling), cmocka_unit_test(test_core_lost_within_a_sample),
+        cmocka_unit_test(test_summary), cmocka_unit_test(test_measure), cmocka_unit_test(test_peaks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,15 +21,15 @@ struct fixture {
     int asked, looked_at;
 };
 
-/* The clock: how many seconds the next run of any kernel took, in turns. */
+/* The clock: how many seconds the next run of any kernel took, in turns; before that, what the first runs took. */
 static struct kernel_functions clocked;
-static double shown[2];
-static int turn;
+static double shown[2], first_shown[4];
+static int turn, firsts;
 
 static int show_time(const struct kernel *kernel, const struct attn_args *args, double *seconds, struct gen_error *err)
 {
     (void)kernel, (void)args, (void)err;
-    *seconds = shown[turn++ % 2];
+    *seconds = firsts > 0 ? first_shown[4 - firsts--] : shown[turn++ % 2];
     return 0;
 }
 
@@ -149,6 +149,32 @@ static void test_marks(void **state)
     assert_int_equal(change_rows(f, NULL), 0);
 }
 
+/* One that was dropped after two samples which do not agree may have been disturbed; after two that agree it was not. */
+static void test_marks_dropped(void **state)
+{
+    struct fixture *f = *state;
+    static const double second[2][2] = {{30e-3, 4e-3}, {4.1e-3, 4e-3}};
+    for (int i = 0; i < 2; i++) {
+        struct tune_result r;
+        struct gen_error err;
+        int removed;
+        first_shown[0] = first_shown[1] = 1e-3;
+        memcpy(&first_shown[2], second[i], sizeof second[i]);
+        firsts = 4;
+        tune_with(f, 1e-3, 1e-3, &r);
+        const struct tune_row *dropped = NULL;
+        for (int j = 0; j < r.n; j++)
+            if (r.rows[j].state == ROW_DROPPED)
+                dropped = &r.rows[j];
+        assert_non_null(dropped);
+        assert_true(dropped->min_s == 4e-3);
+        assert_int_equal(dropped->noisy, i == 0);
+        tune_result_free(&r);
+        assert_int_equal(change_rows(f, NULL), i == 0);
+        assert_int_equal(cache_clear(f->t.place->cache, &removed, &err), 0);
+    }
+}
+
 /* They are timed again by a search that goes on, on a quiet machine, and not soon: and until then they are believed. */
 static void test_when_again(void **state)
 {
@@ -253,7 +279,9 @@ static void test_quiet(void **state)
 #define WITH_FIXTURE(test) cmocka_unit_test_setup_teardown(test, setup, tuner_teardown)
 int main(void)
 {
-    const struct CMUnitTest tests[] = {WITH_FIXTURE(test_marks), WITH_FIXTURE(test_when_again), WITH_FIXTURE(test_only_the_noisy),
-                                       WITH_FIXTURE(test_not_reached), WITH_FIXTURE(test_quiet)};
+    const struct CMUnitTest tests[] = {
+        WITH_FIXTURE(test_marks),          WITH_FIXTURE(test_marks_dropped), WITH_FIXTURE(test_when_again),
+        WITH_FIXTURE(test_only_the_noisy), WITH_FIXTURE(test_not_reached),   WITH_FIXTURE(test_quiet),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
