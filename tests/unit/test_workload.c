@@ -138,6 +138,53 @@ static int passes_of(const struct variant *v, int (*run)(const struct attn_args 
     return passed;
 }
 
+/* Right for problems of one key, but sums from the last column to the first, and its scale is in Q already. */
+static struct variant backward_variant; /* what `backward` computes */
+static int backward(const struct attn_args *a)
+{
+    const struct variant *v = &backward_variant;
+    for (int64_t b = 0; b < a->batch; b++)
+        for (int64_t h = 0; h < a->heads; h++) {
+            const float *q = (const float *)a->q + reference_query_at(v, a, a->q_stride, b, h, 0);
+            const float *k = (const float *)a->k + reference_key_at(v, a, a->k_stride, b, h, 0);
+            const float *value = (const float *)a->v + reference_key_at(v, a, a->v_stride, b, h, 0);
+            float sum = 0;
+            for (int d = variant_head_dim(v); d-- > 0;)
+                sum += q[d] * a->scale * k[d];
+            memcpy((float *)a->o + reference_query_at(v, a, a->o_stride, b, h, 0), value,
+                   (size_t)variant_head_dim_v(v) * sizeof *value);
+            if (a->lse)
+                a->lse[reference_lse_at(v, a, b, h, 0)] = sum;
+        }
+    return 0;
+}
+
+/* The LSE of one key is a sum of as many products as there are columns; whether the order of another sum is within the bound
+ * must not be a matter of luck. */
+static void test_sums_in_another_order(void **state)
+{
+    (void)state;
+    const struct kernel kernel = {.functions = &cpu_kernel_functions, .run = backward, .workspace = no_workspace};
+    struct workload_shape shape[WORKLOAD_AWKWARD];
+    double worst = 0;
+    backward_variant = variant_default(ISA_C);
+    workload_awkward(&backward_variant, shape);
+    for (uint64_t draw = 0; draw < 4 * 72; draw++) {
+        struct workload w;
+        struct check result;
+        struct gen_error err;
+        backward_variant.field[F_HEAD_DIM] = 8 + 8 * (int)(draw % 72);
+        backward_variant.field[F_HEAD_DIM_V] = 8;
+        assert_int_equal(shape[0].q_len * shape[0].kv_len, 1);
+        assert_int_equal(workload_create(&backward_variant, &shape[0], draw, &w), 0);
+        if (workload_check(&w, &kernel, NULL, 1, 0, &result, &err) != VERDICT_RIGHT)
+            fail_msg("%s, of head_dim %d", err.text, backward_variant.field[F_HEAD_DIM]);
+        worst = fmax(worst, result.lse_error / result.lse_bound);
+        workload_free(&w);
+    }
+    print_message("# the largest error is %.2f of the bound\n", worst);
+}
+
 /* Of the first shape. */
 static enum verdict verdict_of(const struct kernel *kernel)
 {
@@ -340,6 +387,7 @@ int main(void)
         cmocka_unit_test(test_check),
         cmocka_unit_test(test_timed_without_lse),
         cmocka_unit_test(test_verdicts),
+        cmocka_unit_test(test_sums_in_another_order),
         cmocka_unit_test(test_check_of_features),
         cmocka_unit_test(test_typical_problem),
     };
