@@ -118,11 +118,13 @@ ifneq ($(SANITIZE),)
 $(OBJ)/tests/%.o: QUICK = -O0
 endif
 
-# Where the compiler has a thread sanitizer, what threads do at once is looked at by it.
+# Where the compiler has a thread sanitizer, what threads do at once is looked at by it: all together, and the pool, runs, contexts
+# and the lock round libtcc alone.
 RACES = $(OBJ)/races
+RACING = races threads execute context tcc
 has-race-sanitizer = $(shell echo 'int main(void) { return 0; }' | \
 	$(CC) -fsanitize=thread -x c - -o /dev/null 2>/dev/null && echo yes)
-race-tests = $(if $(has-race-sanitizer),$(RACES)/bin/tests/unit/test_races)
+race-tests = $(if $(has-race-sanitizer),$(RACING:%=$(RACES)/bin/tests/unit/test_%))
 race-make = $(make) OBJ=$(RACES) BIN=$(RACES)/bin LIB=$(RACES)/lib SANITIZE='-fsanitize=thread -fno-omit-frame-pointer'
 
 .PHONY: test-programs sanitized-programs bench-programs

@@ -18,6 +18,14 @@
 
 #include "runtime/system/threads.h"
 
+/* The thread sanitizer ends a child that starts threads, where its parent had some that a new one takes the place of. Under it
+ * children inherit a pool that has not started any. */
+#if defined(__SANITIZE_THREAD__)
+enum { GENERATIONS = 1 };
+#else
+enum { GENERATIONS = 3 };
+#endif
+
 enum { MOST_PARTS = 1000 };
 struct tally {
     atomic_int done[MOST_PARTS];
@@ -207,7 +215,7 @@ static void a_child_starts_anew(void **state)
     (void)state;
     struct pool *pool;
     assert_int_equal(pool_create(4, &pool), 0);
-    assert_int_equal(wrong_parts(pool, 50), 0);
+    assert_int_equal(wrong_parts(pool, GENERATIONS > 1 ? 50 : 1), 0);
     for (int i = 0; i < 8; i++) {
         int status;
         fflush(NULL);
@@ -215,12 +223,13 @@ static void a_child_starts_anew(void **state)
         assert_true(child >= 0);
         if (child == 0) {
             alarm(120); /* a deadlock is a failure */
-            _exit(use_inherited(pool, 3));
+            _exit(use_inherited(pool, GENERATIONS));
         }
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_int_equal(status, 0);
-        assert_int_equal(wrong_parts(pool, 50), 0);
+        assert_int_equal(wrong_parts(pool, GENERATIONS > 1 ? 50 : 1), 0);
     }
+    assert_int_equal(wrong_parts(pool, 50), 0);
     pool_destroy(pool);
 }
 
