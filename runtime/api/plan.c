@@ -212,7 +212,7 @@ static attn_status choose(struct attn_plan *plan, attn_rigor rigor, struct attn_
     if (result.fallback[0])
         context_log(c, ATTN_LOG_WARNING, "%s is the only choice: %s", isa_slow((enum isa)plan->variant.field[F_ISA]),
                     result.fallback);
-    if (!result.from_cache && rigor != ATTN_ESTIMATE && !result.stored && result.not_stored[0])
+    if (result.not_stored[0])
         context_log(c, ATTN_LOG_WARNING, "the timings were not stored: %s", result.not_stored);
     tune_result_free(&result);
     return ATTN_OK;

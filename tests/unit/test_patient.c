@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/tune/remember.h"
 #include "tuner.h"
 
 struct fixture {
@@ -111,6 +112,60 @@ static void test_time_limit(void **state)
     tune_result_free(&measured);
 }
 
+static void stop_at_last(void *user, const struct tune_row *row, int done, int of, double left)
+{
+    struct fixture *f = user;
+    count(user, row, done, of, left);
+    f->t.stop = done == of;
+}
+
+/* What an interrupt left with fewer samples than a patient search takes is timed again by the next one. */
+static void test_interrupted(void **state)
+{
+    struct fixture *f = *state;
+    struct tune_result r;
+    struct gen_error err = {0};
+    const struct tune_settings s = {.rigor = ATTN_PATIENT, .time_limit = 20, .only = f->t.some, .only_count = TUNER_SOME,
+                                    .extend = true, .progress = stop_at_last, .user = f};
+    if (tune(f->t.device, &f->t.target, &s, &r, &err) != 0)
+        fail_msg("%s", err.text);
+    assert_true(r.interrupted && r.stored);
+    tune_result_free(&r);
+    f->t.stop = 0;
+    search(f, ATTN_PATIENT, 20, true, TUNER_SOME, &r);
+    assert_false(r.from_cache);
+    assert_true(f->looked_at > 0);
+    tune_result_free(&r);
+}
+
+/* Which rows of the cache settle a candidate, of a patient search and of another, each of at most 5 s. */
+static void test_rows_that_settle(void **state)
+{
+    static const struct {
+        enum cache_state state;
+        bool patient;
+        double limit;
+        bool settles[2]; /* a measuring search, a patient one */
+    } cases[] = {
+        {CACHE_TIMED, false, 0, {true, false}},     {CACHE_TIMED, true, 0, {true, true}},
+        {CACHE_DROPPED, false, 0, {true, false}},   {CACHE_DROPPED, true, 0, {true, true}},
+        {CACHE_UNREACHED, false, 4, {false, false}}, {CACHE_UNREACHED, false, 5, {true, true}},
+        {CACHE_REJECTED, false, 0, {true, true}},   {CACHE_WRONG, false, 0, {true, true}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int patient = 0; patient < 2; patient++) {
+            struct cache_row row = {.name = "a", .state = cases[i].state, .patient = cases[i].patient, .limit_s = cases[i].limit,
+                                    .min_s = 1};
+            const struct cache_entry entry = {.key = "k", .rows = &row, .n = 1};
+            struct candidate c = {.row.name = "a"};
+            remember_all(&c, 1, &entry, 5, patient);
+            assert_int_equal(c.settled, cases[i].settles[patient]);
+            assert_int_equal(c.left, cases[i].limit == 4);
+            assert_int_equal(c.before == &row, !c.settled && !c.left); /* to fall back on */
+        }
+}
+
 static int hopeless(const struct tune_result *r)
 {
     int n = 0;
@@ -147,6 +202,8 @@ int main(void)
         WITH_FIXTURE(test_after_measure),
         WITH_FIXTURE(test_plan),
         WITH_FIXTURE(test_time_limit),
+        WITH_FIXTURE(test_interrupted),
+        cmocka_unit_test(test_rows_that_settle),
         WITH_FIXTURE(test_no_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -241,6 +241,29 @@ static void test_scales(void **state)
     assert_true(scales[0] == -0.5f && out[2] == 64 && out[5] == -128);
 }
 
+/* Rows go where their slots say, with their scales: page and row within it; a negative slot is no place. */
+static void test_slots(void **state)
+{
+    (void)state;
+    enum { PAGES = 3, SIZE = 2, PLACES = PAGES * SIZE };
+    const float in[2 * 2 * 2] = {127, 0, 254, 2, 1, 1, -12.7f, 12.7f};
+    const int64_t slots[4] = {5, 0, -1, 3};
+    float scales[PLACES], wanted_scales[PLACES] = {2, NAN, NAN, 12.7f / 127, NAN, 1};
+    int8_t out[2 * PLACES], wanted[2 * PLACES];
+    struct attn_quantisation q = {.size = sizeof q, .to = ATTN_INT8, .batch = 2, .heads = 1, .rows = 2, .width = 2, .in = in,
+                                  .out = out, .scales = scales, .scales_stride = {SIZE, 0, 1}, .slots = slots,
+                                  .pages = PAGES, .page_size = SIZE};
+    memset(out, 0x5a, sizeof out);
+    memset(wanted, 0x5a, sizeof wanted);
+    for (int i = 0; i < PLACES; i++)
+        scales[i] = NAN;
+    wanted[10] = 127, wanted[11] = 0, wanted[0] = 127, wanted[1] = 1, wanted[6] = -127, wanted[7] = 127;
+    assert_int_equal(attn_quantise(&q, NULL), ATTN_OK);
+    assert_memory_equal(out, wanted, sizeof out);
+    for (int i = 0; i < PLACES; i++)
+        assert_true(same(scales[i], wanted_scales[i]));
+}
+
 static void expect(const struct attn_quantisation *q, attn_status status, const char *text)
 {
     struct attn_error err = {""};
@@ -281,6 +304,8 @@ static void test_refusals(void **state)
     CASE("in has a NaN at [0, 0, 1, 1]; expected none, since q8_0 has none", q.to = ATTN_Q8_0; q.scales = NULL;
          q.scales_stride[2] = 0);
     in[33] = 0;
+    CASE("slots has 6 at [0, 1]; expected less than 6, the rows of all pages", q.slots = (const int64_t[]){-7, 6}; q.pages = 3;
+         q.page_size = 2);
     scales[1] = 0;
     CASE("scales has 0 at [0, 0, 1]; expected finite numbers other than 0", q.given = 1);
     assert_memory_equal(out, before, sizeof out);
@@ -360,6 +385,7 @@ int main(void)
         cmocka_unit_test(test_codes),        cmocka_unit_test(test_blocks),   cmocka_unit_test(test_fp8_rounds),
         cmocka_unit_test(test_int8_rounds),  cmocka_unit_test(test_block_rounds), cmocka_unit_test(test_rows),
         cmocka_unit_test(test_scales),       cmocka_unit_test(test_refusals), cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_slots),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

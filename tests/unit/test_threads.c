@@ -7,8 +7,10 @@
 
 #include <cmocka.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,6 +121,50 @@ static void parts_run_at_once(void **state)
     for (int i = 0; i < 200; i++)
         pool_run(pool, N, wait_for_all, &barrier);
     pthread_barrier_destroy(&barrier);
+    pool_destroy(pool);
+}
+
+/* The caller's part lasts until all others have begun, so the pool's threads do those, and the first that wake also those of threads
+ * that have not woken yet. Such a part goes on for a while after the caller has begun to wait. */
+enum { SEATS = 33 };
+struct late {
+    int round;
+    atomic_int begun, taken_over;
+    int plain[SEATS];
+};
+static _Thread_local int last_round;
+
+static void linger(void *arg, int part)
+{
+    struct late *l = arg;
+    const bool again = last_round == l->round;
+    last_round = l->round;
+    atomic_fetch_add(&l->begun, 1);
+    while (part == 0 && atomic_load(&l->begun) < SEATS)
+        sched_yield();
+    if (again) {
+        atomic_fetch_add(&l->taken_over, 1);
+        usleep(300);
+    }
+    l->plain[part] = l->round;
+}
+
+static void parts_of_late_threads_are_waited_for(void **state)
+{
+    (void)state;
+    struct pool *pool;
+    int taken_over = 0;
+    assert_int_equal(pool_create(SEATS, &pool), 0);
+    alarm(20); /* a caller that nobody wakes is a failure */
+    for (int round = 1; round <= 40; round++) {
+        struct late l = {.round = round};
+        pool_run(pool, SEATS, linger, &l);
+        for (int i = 0; i < SEATS; i++)
+            assert_int_equal(l.plain[i], round);
+        taken_over += l.taken_over;
+    }
+    alarm(0);
+    print_message("# %d of %d parts by other threads than their own\n", taken_over, 40 * SEATS);
     pool_destroy(pool);
 }
 
@@ -307,6 +353,7 @@ int main(void)
         cmocka_unit_test(every_part_once),
         cmocka_unit_test(starts_only_what_is_needed),
         cmocka_unit_test(parts_run_at_once),
+        cmocka_unit_test(parts_of_late_threads_are_waited_for),
         cmocka_unit_test(parts_may_call_the_pool),
         cmocka_unit_test(many_callers),
         cmocka_unit_test(a_child_starts_anew),

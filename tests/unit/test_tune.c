@@ -62,6 +62,7 @@ static void test_bucket(void **state)
     bucket_is(target_of(1, 32, 8, 1, 4097, 4), 1, 32, 8, 1, 8192);
     bucket_is(target_of(1, 128, 2, 1, 1, 1), 1, 64, 1, 1, 1);
     bucket_is(target_of(1, 96, 2, 1, 1, 1), 1, 48, 1, 1, 1);
+    bucket_is(target_of(1, 512, 2, 1, 1, 1), 1, 64, 1, 1, 1); /* a group of more heads than a bucket has */
     /* Whole turns of 132 multiprocessors: 128 tiles and not 136; 64 queries of a prompt have more tiles in each sequence. */
     bucket_is(target_of(32, 64, 8, 8, 8192, 132), 16, 64, 8, 8, 8192);
     bucket_is(target_of(17, 64, 8, 8, 8192, 132), 16, 64, 8, 8, 8192);
@@ -70,6 +71,21 @@ static void test_bucket(void **state)
     bucket_is(target_of(999, 8, 1, 8, 8192, 132), 132, 8, 1, 8, 8192);
     bucket_is(target_of(999, 20, 20, 64, 64, 132), 26, 20, 20, 64, 64);
     bucket_is(target_of(999, 16, 16, 4096, 4096, 132), 33, 16, 16, 4096, 4096);
+}
+
+/* Whether there is room for widened keys and values is asked of the problem; its bucket holds fewer heads, and is of the kind
+ * that the problem was. */
+static void test_lean_bucket(void **state)
+{
+    (void)state;
+    struct tune_target t = target_of(64, 32, 32, 64, 65536, 1), little = target_of(1, 1, 1, 64, 4096, 1), wide = t;
+    variant_set_dtypes(&t.caller, DTYPE_F16, DTYPE_INT8, DTYPE_F16);
+    variant_set_dtypes(&little.caller, DTYPE_F16, DTYPE_INT8, DTYPE_F16);
+    for (int twice = 0; twice < 2; twice++) {
+        tune_bucket(&t), tune_bucket(&little), tune_bucket(&wide);
+        assert_true(t.lean);
+        assert_false(little.lean || wide.lean);
+    }
 }
 
 /* Windows of about as many keys are tuned for as one; what is not known, and what a caller without windows says, is none. */
@@ -568,8 +584,9 @@ static void test_key(void **state)
     f->t.target.caller.field[F_TILE_Q] += 1; /* not the caller's */
     assert_int_equal(tune_key(f->t.device, &f->t.target, &b, &err), 0);
     assert_string_equal(a.data, b.data);
-    struct tune_target other[17];
-    for (int i = 0; i < 17; i++)
+    enum { OTHERS = 18 };
+    struct tune_target other[OTHERS];
+    for (int i = 0; i < OTHERS; i++)
         other[i] = f->t.target;
     other[0].caller.field[F_CAUSAL] = 1;
     other[1].caller.field[F_HEAD_DIM_V] = 16;
@@ -588,14 +605,15 @@ static void test_key(void **state)
     variant_set_dtypes(&other[14].caller, DTYPE_F32, DTYPE_F16, DTYPE_F32);
     variant_set_dtypes(&other[15].caller, DTYPE_F32, DTYPE_F32, DTYPE_F16);
     variant_set_dtypes(&other[16].caller, DTYPE_F16, DTYPE_F32, DTYPE_F16);
-    struct buf all[17] = {{0}};
-    for (int i = 0; i < 17; i++) { /* no two share a winner */
+    other[17].lean = true;
+    struct buf all[OTHERS] = {{0}};
+    for (int i = 0; i < OTHERS; i++) { /* no two share a winner */
         assert_int_equal(tune_key(f->t.device, &other[i], &all[i], &err), 0);
         assert_string_not_equal(a.data, all[i].data);
         for (int k = 0; k < i; k++)
             assert_string_not_equal(all[k].data, all[i].data);
     }
-    for (int i = 0; i < 17; i++)
+    for (int i = 0; i < OTHERS; i++)
         buf_free(&all[i]);
     other[14].caller.field[F_DTYPE_KV] = OTHER_F32; /* said in another way: the same */
     buf_free(&b);
@@ -737,6 +755,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bucket),
+        cmocka_unit_test(test_lean_bucket),
         cmocka_unit_test(test_windows),
         cmocka_unit_test(test_counts),
         cmocka_unit_test(test_problem_is_shortened),
