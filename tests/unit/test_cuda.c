@@ -881,6 +881,14 @@ static void test_invariant(void **state)
         fail_msg("%s", err.text);
     assert_true(stub->compiled > 0);
     attn_plan_destroy(plan);
+    p.variant = "attn_bf16_d64_causal_invariant_on_sm90_q64k128_s1048576_lazy"; /* whose only split has so many keys */
+    p.max_kv_len = 1 << 20;
+    if (attn_plan_create(c, &p, &plan, &err) != ATTN_OK)
+        fail_msg("%s", err.text);
+    attn_plan_destroy(plan);
+    p.max_kv_len++;
+    assert_int_equal(attn_plan_create(c, &p, &plan, &err), ATTN_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "it is for 1048576 keys at most, and max_kv_len is 1048577"));
     attn_context_destroy(c);
     end();
 }

@@ -124,8 +124,8 @@ static void parts_run_at_once(void **state)
     pool_destroy(pool);
 }
 
-/* The caller's part lasts until all others have begun, so the pool's threads do those, and the first that wake also those of threads
- * that have not woken yet. Such a part goes on for a while after the caller has begun to wait. */
+/* The caller's part lasts until all others have begun, so the pool's threads do those, and the first that wake also those of
+ * threads that have not woken yet. Such a part goes on for a while after the caller has begun to wait. */
 enum { SEATS = 33 };
 struct late {
     int round;
