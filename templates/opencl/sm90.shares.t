@@ -13,7 +13,7 @@
 %#               it has multiplied the P before. The values for this were there before the first told the last P, because it had waited for
 %#               them itself: so the second waits for nothing that the first still has to do, and the first gets its place.
 %#   V_EMPTY     counts arrivals of both warpgroups, so neither can be two rounds behind, and no parity is mistaken for that of another round.
-%#               The first step waits for values although there are none (sm90.cl.t); the second warpgroup gives their place back unread.
+%#               The first step waits for values although there are none (sm90.consume.t); the second warpgroup gives their place back unread.
 %#   tiles       The second warpgroup never waits for Q, which may be ahead of it. It reads TILE_AT of a tile after it was told something of it,
 %#               until it has stored the tile's output. Meanwhile the first can get as far as the first step of the tile after the next, where it
 %#               waits to tell that the next has ended; so the producer has written tiles up to the third after this one. There is room for 6 or more.
