@@ -15,14 +15,11 @@
 
 #include "runtime/numerics/convert.h"
 #include "../kit/card.h"
+#include "../kit/parts.h"
 #include "../kit/seed.h"
 
 static const char text[] =
-    "% include \"opencl/sm90.sizes.t\"\n% include \"opencl/words.t\"\n% include \"opencl/args.h\"\n% include \"opencl/maps.h\"\n"
-    "% include \"opencl/features.h\"\n"
-    "% include \"opencl/ptx.t\"\n% include \"opencl/ptx.sm90.t\"\n% include \"opencl/softmax.t\"\n"
-    "% include \"opencl/tiles.t\"\n% include \"opencl/sm90.tiles.t\"\n% include \"opencl/sm90.copy.t\"\n"
-    "% include \"opencl/sm90.parts.t\"\n% include \"opencl/sm90.scale.t\"\n"
+    SM90_PARTS "% include \"opencl/sm90.scale.t\"\n" SM90_STEP
     "__kernel __attribute__((reqd_work_group_size(128, 1, 1)))\n"
     "void bound(__global float *s, __global const float *record, __global float *state, __global int *grown, int edge)\n"
     "{\n"
@@ -35,24 +32,12 @@ static const char text[] =
     "        .end = {edge + row, edge + row + 8}};\n"
     "    float mine[${NS}], fix[2] = {1.0f, 1.0f}, largest;\n"
     "    float4 early[${SCALES_EARLY}];\n"
-    "    struct row_states rows = {{state[row], state[row + 8]}, {state[64 + row] / 4, state[72 + row] / 4}};\n"
-    "    #pragma unroll\n"
-    "    for (int n = 0; n < ${NS}; n++)\n"
-    "        mine[n] = s[item * ${NS} + n];\n"
+    "    struct row_states rows;\n"
+    "    take_step(mine, &rows, s, state);\n"
     "    early_scales(&largest, early, &x);\n"
     "    x.nk++;\n"
     "    grown[item] = softmax_of_rows(mine, &rows, fix, largest, early, &x, 0);\n"
-    "    #pragma unroll\n"
-    "    for (int n = 0; n < ${NS}; n++)\n"
-    "        s[item * ${NS} + n] = mine[n];\n"
-    "    #pragma unroll\n"
-    "    for (int r = 0; r < 2; r++) {\n"
-    "        rows.sum[r] += across(rows.sum[r], 1);\n"
-    "        rows.sum[r] += across(rows.sum[r], 2);\n"
-    "        if (item % 4 == 0)\n"
-    "            state[128 + row + 8 * r] = rows.top[r], state[192 + row + 8 * r] = rows.sum[r],\n"
-    "            state[256 + row + 8 * r] = fix[r];\n"
-    "    }\n"
+    "    leave_step(mine, &rows, fix, s, state);\n"
     "}\n";
 
 enum { ITEMS = 128, ROWS = 64, BK = 80, NS = BK / 2, KINDS = 5, ROUNDS = 8 * KINDS };

@@ -115,16 +115,6 @@ static void draw_two_parts(const struct variant *v, uint64_t *state, struct tria
                                     .layout = (enum fenced_layout)random_below(state, 3)};
 }
 
-static int find_card(void *arg)
-{
-    struct gen_error err;
-    const struct opencl_device *devices;
-    struct opencl *cl;
-    (void)arg;
-    int index = opencl_open(&cl, &err) == 0 ? opencl_find(cl, "opencl", &err) : -1;
-    return index >= 0 && opencl_devices(cl, &devices) > index && !opencl_isa_why_not(&devices[index], ISA_SM90);
-}
-
 static int build_for_card(const struct suite *s, const struct variant *v, struct kernel *out, struct gen_error *err)
 {
     struct opencl_target *target = NULL;
@@ -305,7 +295,7 @@ static void test_random_problems(void **state)
     const char *variants = getenv("ATTNGEN_VARIANTS"), *only = getenv("ATTN_VARIANT"), *why = emulated_why_not();
     static const int dims[][2] = {{64, 64}};
     char ended[200];
-    s->card = run_child(find_card, NULL, TIMEOUT, ended, sizeof ended) == 1;
+    s->card = run_child(emulated_is_here, NULL, TIMEOUT, ended, sizeof ended) == 1;
     if (why && !s->card) {
         print_message("# %s\n", why);
         skip();

@@ -374,16 +374,6 @@ static void test_opencl(void **state)
     look_at(&p, *state);
 }
 
-static int find_card(void *arg)
-{
-    struct gen_error err;
-    const struct opencl_device *devices;
-    struct opencl *cl;
-    (void)arg;
-    int index = opencl_open(&cl, &err) == 0 ? opencl_find(cl, "opencl", &err) : -1;
-    return index >= 0 && opencl_devices(cl, &devices) > index && !opencl_isa_why_not(&devices[index], ISA_SM90);
-}
-
 /* Without narrow keys and values, and with them. */
 static void look_at_both(struct place *p, const struct gen *gen)
 {
@@ -401,7 +391,7 @@ static const enum isa levels[] = {ISA_SM80, ISA_SM90};
 static void test_card(void **state)
 {
     char why[200];
-    if (run_child(find_card, NULL, TIMEOUT, why, sizeof why) != 1) {
+    if (run_child(emulated_is_here, NULL, TIMEOUT, why, sizeof why) != 1) {
         print_message("# no card that runs kernels of sm90 is here\n");
         skip();
     }
@@ -418,7 +408,7 @@ static void test_emulated(void **state)
     const char *tmp = getenv("TMPDIR"), *why = emulated_why_not();
     char dir[200];
     char none[200];
-    if (why || run_child(find_card, NULL, TIMEOUT, none, sizeof none) == 1) {
+    if (why || run_child(emulated_is_here, NULL, TIMEOUT, none, sizeof none) == 1) {
         print_message("# %s\n", why ? why : "a card is here, which has shown them");
         skip();
     }

@@ -18,14 +18,11 @@
 #include "../../templates/opencl/features.h"
 #include "../../templates/opencl/wide.h"
 #include "../kit/card.h"
+#include "../kit/parts.h"
 #include "../kit/seed.h"
 
 static const char text[] =
-    "% include \"opencl/sm90.sizes.t\"\n% include \"opencl/words.t\"\n% include \"opencl/args.h\"\n% include \"opencl/maps.h\"\n"
-    "% include \"opencl/features.h\"\n"
-    "% include \"opencl/ptx.t\"\n% include \"opencl/ptx.sm90.t\"\n% include \"opencl/softmax.t\"\n"
-    "% include \"opencl/tiles.t\"\n% include \"opencl/sm90.tiles.t\"\n% include \"opencl/sm90.copy.t\"\n"
-    "% include \"opencl/sm90.parts.t\"\n% include \"opencl/sm90.scale.t\"\n% include \"opencl/sm90.once.t\"\n"
+    SM90_PARTS "% include \"opencl/sm90.scale.t\"\n% include \"opencl/sm90.once.t\"\n"
     "__kernel __attribute__((reqd_work_group_size(${ITEMS}, 1, 1)))\n"
     "void once(__global const uchar *k, __global const uchar *v, __global const float *k_scales, __global const float *v_scales,\n"
     "    __global const long *kv_lens, __global const long *q_starts, __global const long *kv_starts, __global const int *pages,\n"

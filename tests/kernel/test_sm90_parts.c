@@ -23,16 +23,13 @@
 #include "../../templates/opencl/args.h"
 #include "../../templates/opencl/maps.h"
 #include "../kit/card.h"
+#include "../kit/parts.h"
 #include "../kit/seed.h"
 
 enum { ITEMS = 128, WIDENERS = 224, BK = 96, NS = BK / 2, HD = 80, HDV = 72, NO = HDV / 2, SEQUENCES = 2, HEADS = 3, ROWS = 150 };
 
 static const char text[] =
-    "% include \"opencl/sm90.sizes.t\"\n% include \"opencl/words.t\"\n% include \"opencl/args.h\"\n% include \"opencl/maps.h\"\n"
-    "% if FEATURES\n% include \"opencl/features.h\"\n% end\n"
-    "% include \"opencl/ptx.t\"\n% include \"opencl/ptx.sm90.t\"\n% include \"opencl/softmax.t\"\n"
-    "% include \"opencl/tiles.t\"\n% include \"opencl/sm90.tiles.t\"\n% include \"opencl/sm90.copy.t\"\n"
-    "% include \"opencl/sm90.parts.t\"\n"
+    SM90_PARTS SM90_STEP
     "__kernel __attribute__((reqd_work_group_size(128, 1, 1)))\n"
     "void box(__global const ushort *in, const struct attn_cl_maps maps, __global ulong *room, __global ushort *raw,\n"
     "    int column, int row, int head, int sequence)\n"
@@ -115,32 +112,16 @@ static const char text[] =
     "    struct worker x = {.lane = item % 32, .warp = item / 32, .end = {seen[row], seen[row + 8]}};\n"
     "% end\n"
     "    float mine[${NS}], fix[2] = {1.0f, 1.0f};\n"
-    "    struct row_states rows = {{state[row], state[row + 8]}, {state[64 + row] / 4, state[72 + row] / 4}};\n"
-    "    #pragma unroll\n"
-    "    for (int n = 0; n < ${NS}; n++)\n"
-    "        mine[n] = s[item * ${NS} + n];\n"
+    "    struct row_states rows;\n"
+    "    take_step(mine, &rows, s, state);\n"
     "    mask_edge(mine, &x, 0);\n"
     "    softmax(mine, &rows, fix, scale${QUICK ? \", 4.0f / scale\" : \"\"});\n"
-    "    #pragma unroll\n"
-    "    for (int n = 0; n < ${NS}; n++)\n"
-    "        s[item * ${NS} + n] = mine[n];\n"
-    "    #pragma unroll\n"
-    "    for (int r = 0; r < 2; r++) {\n"
-    "        rows.sum[r] += across(rows.sum[r], 1);\n"
-    "        rows.sum[r] += across(rows.sum[r], 2);\n"
-    "        if (item % 4 == 0)\n"
-    "            state[128 + row + 8 * r] = rows.top[r], state[192 + row + 8 * r] = rows.sum[r], state[256 + row + 8 * "
-    "r] = fix[r];\n"
-    "    }\n"
+    "    leave_step(mine, &rows, fix, s, state);\n"
     "}\n";
 
 /* Narrow tiles as the copy engine leaves them become wide ones. */
 static const char widening[] =
-    "% include \"opencl/sm90.sizes.t\"\n% include \"opencl/words.t\"\n% include \"opencl/args.h\"\n% include \"opencl/maps.h\"\n"
-    "% include \"opencl/features.h\"\n"
-    "% include \"opencl/ptx.t\"\n% include \"opencl/ptx.sm90.t\"\n% include \"opencl/softmax.t\"\n"
-    "% include \"opencl/tiles.t\"\n% include \"opencl/sm90.tiles.t\"\n% include \"opencl/sm90.copy.t\"\n"
-    "% include \"opencl/sm90.parts.t\"\n% include \"opencl/sm.narrow.t\"\n% include \"opencl/sm90.scale.t\"\n"
+    SM90_PARTS "% include \"opencl/sm.narrow.t\"\n% include \"opencl/sm90.scale.t\"\n"
     "% include \"opencl/sm90.widen.t\"\n"
     "__kernel __attribute__((reqd_work_group_size(${32*WIDENERS}, 1, 1)))\n"
     "void widen(__global const uchar *in, __global ushort *wide, int end)\n"
@@ -158,11 +139,7 @@ static const char widening[] =
 
 /* Rows of values are widened once for a launch, and the largest of their scales is found before, which every work-item is told. */
 static const char once[] =
-    "% include \"opencl/sm90.sizes.t\"\n% include \"opencl/words.t\"\n% include \"opencl/args.h\"\n% include \"opencl/maps.h\"\n"
-    "% include \"opencl/features.h\"\n"
-    "% include \"opencl/ptx.t\"\n% include \"opencl/ptx.sm90.t\"\n% include \"opencl/softmax.t\"\n"
-    "% include \"opencl/tiles.t\"\n% include \"opencl/sm90.tiles.t\"\n% include \"opencl/sm90.copy.t\"\n"
-    "% include \"opencl/sm90.parts.t\"\n% include \"opencl/sm90.scale.t\"\n% include \"opencl/sm90.once.t\"\n"
+    SM90_PARTS "% include \"opencl/sm90.scale.t\"\n% include \"opencl/sm90.once.t\"\n"
     "__kernel __attribute__((reqd_work_group_size(${COUNT}, 1, 1)))\n"
     "void once(__global const ${TYPE_KV} *in, __global const float *scales, __global ushort *wide, __global float *tops,\n"
     "    float by, int count)\n"

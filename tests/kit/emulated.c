@@ -564,3 +564,13 @@ int emulated_build(const struct gen *gen, const struct variant *v, const char *d
     gen_text_free(&text);
     return result;
 }
+
+int emulated_is_here(void *unused)
+{
+    struct gen_error err;
+    const struct opencl_device *devices;
+    struct opencl *cl;
+    (void)unused;
+    int index = opencl_open(&cl, &err) == 0 ? opencl_find(cl, "opencl", &err) : -1;
+    return index >= 0 && opencl_devices(cl, &devices) > index && !opencl_isa_why_not(&devices[index], ISA_SM90);
+}

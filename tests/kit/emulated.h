@@ -19,6 +19,9 @@
 /* Whether this processor and clang are here; else why not. */
 const char *emulated_why_not(void);
 
+/* Whether the first device of OpenCL here is a Hopper itself: 1 or 0. For run_child, since looking starts the driver. */
+int emulated_is_here(void *unused);
+
 /* Makes a kernel of that variant, for kernel_free, which runs on host arrays as a device's kernels do. A launch that does
  * not end, or whose work-items wait for each other forever, ends the process with a line that says so. dir: for files; it
  * stays the caller's. Returns 0, or -1 and what is wrong. */

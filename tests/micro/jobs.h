@@ -59,5 +59,8 @@ int64_t keys_of_lane(int64_t lane);
 /* 64 columns of output, which products of tiles of bytes join: of a tile whose probabilities have one scale for all columns and no
  * sign, or one for each of two blocks, with a sign. In models_tiles.c. */
 void add_products(struct job *j, int blocks);
+/* Argument 1: bytes of 64 columns of values as products of tiles have them, four keys to an integer. byte says what a key's
+ * number in a column is stored as, where rows are ld apart. In models_tiles.c. */
+void want_mixed(struct job *j, int64_t ld, uint8_t (*byte)(const struct job *j, int64_t key, int64_t column, int64_t ld));
 
 #endif

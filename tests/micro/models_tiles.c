@@ -290,22 +290,30 @@ static void softmax_bytes(struct job *j)
         bytes_row(j, i);
 }
 
+void want_mixed(struct job *j, int64_t ld, uint8_t (*byte)(const struct job *j, int64_t key, int64_t column, int64_t ld))
+{
+    for (int64_t i = 0; i < 1024; i++) {
+        const int64_t m = i / 256, lane = i / 16 % 16, column = i % 16 / 4 * 16 + 4 * m + i % 4;
+        uint32_t n = 0;
+        for (int64_t t = 0; t < 4; t++)
+            n |= (uint32_t)byte(j, keys_of_lane(lane) + t, column, ld) << 8 * t;
+        want_integer(j, 1, i, (int32_t)n);
+    }
+}
+
+static uint8_t byte_of_row(const struct job *j, int64_t key, int64_t column, int64_t ld)
+{
+    return (uint8_t)(int)number(j, 0, key * ld, column);
+}
+
 static void mix_tile(struct job *j)
 {
-    const struct sizes *z = &j->z;
     const int64_t ld = 64 + j->kind % 3 * 5;
-    memory(j, 0, j->kv, (z->BK - 1) * ld + 64);
+    memory(j, 0, j->kv, (j->z.BK - 1) * ld + 64);
     memory(j, 1, DTYPE_F32, 1024);
     memory(j, 2, j->kv, 1); /* a hint */
     integer(j, 3, ld);
-    for (int64_t m = 0; m < 4; m++)
-        for (int64_t lane = 0; lane < 16; lane++)
-            for (int64_t c = 0; c < 16; c++) {
-                uint32_t n = 0;
-                for (int64_t t = 0; t < 4; t++)
-                    n |= (uint32_t)(uint8_t)number(j, 0, (keys_of_lane(lane) + t) * ld, c / 4 * 16 + 4 * m + c % 4) << 8 * t;
-                want_integer(j, 1, m * 256 + lane * 16 + c, (int32_t)n);
-            }
+    want_mixed(j, ld, byte_of_row);
 }
 
 void add_products(struct job *j, int blocks)
