@@ -428,9 +428,9 @@ struct attn_run {
 attn_status attn_execute(struct attn_plan *plan, const struct attn_run *run, void *workspace, struct attn_error *err);
 /* Sets *out to the bytes of workspace that attn_execute (parts = 0) or one part of attn_execute_part (parts > 0) needs
  * for the run. It looks at lengths, strides and numbers, but not at arrays. The size for a part depends on no length
- * but kv_len, and never falls when kv_len grows. The size for a whole run also covers what threads share when there are
- * few queries, and so depends on batch and q_len too. It is 0 on a device, and if there is nothing to compute. The
- * errors are those of attn_execute, except that arrays may be missing; *out is then 0. */
+ * but kv_len, and never falls when kv_len grows. The size for a whole run also covers what threads share where there are
+ * few sequences and KV heads for each thread, and so depends on batch and q_len too. It is 0 on a device, and if there is
+ * nothing to compute. The errors are those of attn_execute, except that arrays may be missing; *out is then 0. */
 attn_status attn_workspace_size(const struct attn_plan *plan, const struct attn_run *run, int parts, size_t *out,
                                 struct attn_error *err);
 /* For callers with threads of their own: computes one part (0..parts - 1) of the run in the calling thread, and
