@@ -16,6 +16,7 @@
 #include "cli.h"
 #include "json.h"
 #include "options.h"
+#include "output.h"
 #include "system/files.h"
 #include "print.h"
 
@@ -210,48 +211,15 @@ static int cannot(const char *path, const char *what, const char *expected)
     return CLI_FAILED;
 }
 
-/* Beside and renamed. A link is followed, so that it remains a link; what exists and is no regular file (a pipe,
- * /dev/stdout) is written in place. */
-static int write_file(const char *path, const struct buf *text)
-{
-    static const char expected[] = "a place for the export";
-    struct stat s;
-    bool there = stat(path, &s) == 0, in_place = there && !S_ISREG(s.st_mode), written = false;
-    char *target = there && !in_place ? realpath(path, NULL) : strdup(path), *beside = NULL;
-    int fd = -1, kept;
-    if (!target || asprintf(&beside, "%s.%ld.tmp", target, (long)getpid()) < 0) {
-        free(target);
-        return cannot(path, "written", expected);
-    }
-    if (in_place)
-        fd = file_open_in_place(target);
-    else
-        fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd >= 0) {
-        written = file_write(fd, text->data, text->size) == 0;
-        kept = errno;
-        written = close(fd) == 0 && written;
-        errno = written ? errno : kept;
-        written = written && (in_place || rename(beside, target) == 0);
-        kept = errno;
-        if (!written && !in_place)
-            unlink(beside);
-        errno = kept;
-    }
-    kept = errno;
-    free(target);
-    free(beside);
-    errno = kept;
-    return written ? CLI_OK : cannot(path, "written", expected);
-}
-
 static int export(struct cache *cache, const char *path, bool json)
 {
     struct gen_error err = {0};
     struct stat s;
     struct buf text = {0};
     int entries;
-    int code = cache_export(cache, &text, &entries, &err) == 0 ? write_file(path, &text) : fail(&err);
+    int code = cache_export(cache, &text, &entries, &err) == 0 ? CLI_OK : fail(&err);
+    if (code == CLI_OK && output_write(path, text.data, text.size) != 0)
+        code = cannot(path, "written", "a place for the export");
     if (code == CLI_OK && json)
         code = print_json(cache, "exported", entries);
     else if (code == CLI_OK && stat(path, &s) == 0 && S_ISREG(s.st_mode)) /* not into a FILE that is /dev/stdout */

@@ -9,7 +9,7 @@ enum cli_exit {
     CLI_OK = 0,
     CLI_FAILED = 1,
     CLI_USAGE = 2,
-    CLI_INTERRUPTED = 130 /* as in shells: 128 + SIGINT */
+    CLI_SIGNALLED = 128 /* plus the signal, as in shells: 130 is SIGINT, which Ctrl-C sends, and 143 SIGTERM */
 };
 
 /* argv[0] is the verb's own name. Each prints its own errors and returns an exit code; none calls exit(). */

@@ -97,7 +97,8 @@ static void man(const struct verb *const *verbs, const char *about)
     printf(".SH VERBS\n");
     for (const struct verb *const *v = verbs; *v; v++)
         man_verb(*v);
-    printf(".SH EXIT STATUS\n0: success. 1: failure. 2: wrong command line. 130: interrupted.\n"
+    printf(".SH EXIT STATUS\n0: success. 1: failure. 2: wrong command line. 128 plus the number of a signal: that\n"
+           "signal ended it, as 130 by Ctrl-C.\n"
            ".SH ENVIRONMENT\n"
            ".TP\n.B ATTNGEN_CACHE\nThe directory where tuning stores its results; if it is not set, "
            "$XDG_CACHE_HOME/attngen, or\n"

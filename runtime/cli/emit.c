@@ -20,6 +20,7 @@
 #include "emit_manifest.h"
 #include "options.h"
 #include "print.h"
+#include "signals.h"
 
 enum { RULES_SHOWN = 20 };
 
@@ -365,7 +366,7 @@ static int stage_bundle(const struct emission *e, const struct staging *s)
     const struct bundle_source source = {.name = e->options->file[OPTION_BUNDLE], .version = version, .cuda = e->options->cuda,
                                          .kernel = kernel, .kernels = e->legal_count};
     for (int i = 0; i < e->legal_count && code == CLI_OK; i++)
-        code = bundle_kernel_of(e, i, &kernel[i]);
+        code = signals_wait() ? CLI_FAILED : bundle_kernel_of(e, i, &kernel[i]);
     if (code == CLI_OK && bundle_make(e->gen, &source, &bundle, &err) != 0) {
         print_line(stderr, "%s", err.text);
         code = CLI_FAILED;
@@ -379,21 +380,31 @@ static int stage_bundle(const struct emission *e, const struct staging *s)
     return code;
 }
 
-static int write_all(const struct emission *e)
+/* While signals that end the program wait. */
+static int write_held(const struct emission *e, const char *path)
 {
-    const char *path = e->options->file[OPTION_OUT_DIR] ? e->options->file[OPTION_OUT_DIR] : ".";
     bool made = false;
     int code = make_dir(path, &made);
     if (code != CLI_OK)
         return code;
     struct staging staging;
     code = staging_open(path, &staging);
-    const char *bundle = e->options->file[OPTION_BUNDLE];
     if (code == CLI_OK)
-        code = bundle ? stage_bundle(e, &staging) : finish(e, &staging, stage_kernels(e, &staging));
+        code = e->options->file[OPTION_BUNDLE] ? stage_bundle(e, &staging) : finish(e, &staging, stage_kernels(e, &staging));
     staging_close(&staging);
     if (code != CLI_OK && made)
         rmdir(path);
+    return code;
+}
+
+static int write_all(const struct emission *e)
+{
+    const char *path = e->options->file[OPTION_OUT_DIR] ? e->options->file[OPTION_OUT_DIR] : ".";
+    const char *bundle = e->options->file[OPTION_BUNDLE];
+    sigset_t before;
+    signals_hold(&before);
+    int code = write_held(e, path);
+    signals_release(&before);
     if (code == CLI_OK && isatty(STDERR_FILENO) && !e->options->quiet && !e->options->json)
         print_line(stderr, "%d kernel%s and %s in %s", e->legal_count, e->legal_count == 1 ? "" : "s",
                 bundle ? bundle : manifest_name, path);

@@ -12,6 +12,7 @@
 
 #include "cli.h"
 #include "print.h"
+#include "signals.h"
 
 enum { READ_MOST = 64 << 20 };
 
@@ -63,7 +64,10 @@ int staging_open(const char *path, struct staging *out)
         if (errno != EEXIST)
             break;
     }
-    return out->temp < 0 ? fail_file(out, out->temp_name) : CLI_OK;
+    if (out->temp >= 0)
+        return CLI_OK;
+    print_line(stderr, "%s: error: it cannot be written: %s; expected a directory to write into", path, strerror(errno));
+    return CLI_FAILED;
 }
 
 void staging_close(struct staging *s)
@@ -78,6 +82,8 @@ void staging_close(struct staging *s)
 
 int stage_file(const struct staging *s, const char *file, const char *data, size_t size)
 {
+    if (signals_wait())
+        return CLI_FAILED;
     int fd = openat(s->temp, file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0)
         return fail_file(s, file);

@@ -18,6 +18,8 @@ struct staging {
 };
 int staging_open(const char *path, struct staging *out);
 void staging_close(struct staging *s);
+
+/* Fails without a word once a signal waits, which ends the program when it is released (signals.h). */
 int stage_file(const struct staging *s, const char *file, const char *data, size_t size);
 
 /* Moves the files to where they belong, or removes them if code is not CLI_OK. Returns the code, or that renaming

@@ -15,6 +15,7 @@
 #include "gen/buf.h"
 #include "system/files.h"
 #include "system/memory.h"
+#include "signals.h"
 
 static const struct npy_type_row {
     const char *descr, *name;
@@ -392,6 +393,21 @@ cleanup:
 
 /* ---- writing ---- */
 
+/* A large array takes seconds, which a signal that is held back ends. */
+static int write_pieces(int fd, const char *data, size_t size)
+{
+    enum { PIECE = 64 << 20 };
+    for (size_t at = 0; at < size; at += PIECE) {
+        if (signals_wait()) {
+            errno = EINTR;
+            return -1;
+        }
+        if (file_write(fd, data + at, size - at < PIECE ? size - at : PIECE) != 0)
+            return -1;
+    }
+    return 0;
+}
+
 /* As numpy writes it: version 1.0, with the data at a multiple of 64. */
 static int write_array(int fd, const struct npy *a)
 {
@@ -408,7 +424,7 @@ static int write_array(int fd, const struct npy *a)
         unsigned char prefix[MAGIC + 4] = {[MAGIC] = 1, 0, (unsigned char)text.size, (unsigned char)(text.size >> 8)};
         memcpy(prefix, magic, MAGIC);
         result = file_write(fd, prefix, sizeof prefix) || file_write(fd, text.data, text.size) ||
-                 file_write(fd, a->data, a->size);
+                 write_pieces(fd, a->data, a->size);
     } else {
         errno = ENOMEM;
     }

@@ -18,6 +18,7 @@
 #include "cli.h"
 #include "json.h"
 #include "options.h"
+#include "output.h"
 #include "print.h"
 #include "report_page.h"
 
@@ -284,14 +285,10 @@ static int write_page(const struct session *s)
     char text[4300];
     int code = CLI_FAILED;
     report_page(&s->report, &page);
-    FILE *file = buf_ok(&page) ? fopen(path, "w") : NULL;
-    bool written = file && fwrite(page.data, 1, page.size, file) == page.size;
-    int kept = errno;
-    written = file && fclose(file) == 0 && written;
     if (!buf_ok(&page))
         fail("out of memory");
-    else if (!written) {
-        snprintf(text, sizeof text, "%.4096s: error: %s; expected a file to write the page to", path, strerror(kept));
+    else if (output_write(path, page.data, page.size) != 0) {
+        snprintf(text, sizeof text, "%.4096s: error: %s; expected a file to write the page to", path, strerror(errno));
         fail(text);
     } else
         code = CLI_OK;

@@ -1,4 +1,5 @@
 /* run_arrays.c - see run_arrays.h. */
+#define _GNU_SOURCE /* sigset_t */
 #include "run_arrays.h"
 
 #include <stdarg.h>
@@ -7,6 +8,7 @@
 
 #include "attn.h"
 #include "numerics/convert.h"
+#include "signals.h"
 
 static int wrong(struct gen_error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static int wrong(struct gen_error *err, const char *format, ...)
@@ -404,9 +406,11 @@ int run_write(struct run *r, struct gen_error *err)
     struct npy_staged out[2] = {{0}};
     const char *const *file = r->options.file;
     int n = 0, result = -1;
+    sigset_t before;
     if (convert(file[OPTION_O], &r->o, r->dtype_o, r->written, err))
         return -1;
     struct npy o = r->o;
+    signals_hold(&before);
     if (r->flat_q) {
         memmove(o.shape, o.shape + 1, 3 * sizeof *o.shape);
         o.dims = 3;
@@ -415,9 +419,12 @@ int run_write(struct run *r, struct gen_error *err)
         goto cleanup;
     if (file[OPTION_LSE] && npy_stage(file[OPTION_LSE], &r->lse, &out[n++], err))
         goto cleanup;
+    if (out[0].in_place || out[1].in_place) /* whoever reads a pipe may never do so */
+        signals_release(&before);
     result = npy_commit(out, n, err);
 cleanup:
     npy_discard(out, n);
+    signals_release(&before);
     return result;
 }
 

@@ -294,6 +294,7 @@ static void in_child(part_function *function, const struct part *p, struct outco
 {
     memset(out, 0, sizeof *out);
     fflush(NULL);
+    const pid_t parent = getpid();
     pid_t child = fork();
     int status = 0;
     if (child < 0) {
@@ -301,6 +302,7 @@ static void in_child(part_function *function, const struct part *p, struct outco
         return;
     }
     if (child == 0) {
+        process_end_with(parent);
         process_end_if_hanging(TIMEOUT);
         int null = open("/dev/null", O_WRONLY | O_CLOEXEC); /* where drivers' remarks go; failures go to `out` */
         if (null >= 0)

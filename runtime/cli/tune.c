@@ -15,6 +15,7 @@
 #include "features.h"
 #include "options.h"
 #include "print.h"
+#include "signals.h"
 #include "tune_table.h"
 
 const struct verb verb_tune = {
@@ -31,7 +32,7 @@ const struct verb verb_tune = {
             "candidates are timed with typical values. Of --window, only the number of its keys\n"
             "matters, rounded up to a power of two.",
     .example = "attngen tune --shape 1,8,8,2048,2048,64 --causal --threads 1",
-    .exits = "no candidate can be used here; 130 interrupted",
+    .exits = "no candidate can be used here; 130 interrupted; 143 ended by SIGTERM",
     .options = OPTIONS_ATTENTION | OPTIONS_MACHINE | OPTION_BIT(OPTION_SHAPE) | OPTION_BIT(OPTION_RIGOR) |
                OPTION_BIT(OPTION_TIME_LIMIT) | OPTION_BIT(OPTION_WHY_NOT) | OPTION_BIT(OPTION_QUIET) |
                OPTION_BIT(OPTION_JSON),
@@ -43,20 +44,21 @@ const struct verb verb_tune = {
 /* At file scope because a handler has no argument. The library's own calls read it through the device's resources. */
 static volatile sig_atomic_t stop;
 
-static void on_interrupt(int number)
+static void on_signal(int number)
 {
-    (void)number;
-    stop = 1;
+    stop = number;
 }
 
-/* The first Ctrl-C ends the search and keeps what it found; the next one ends the program. If the program was started
- * with the signal ignored, as by nohup, it stays ignored. */
-static void heed_interrupts(void)
+/* The first Ctrl-C ends the search and keeps what it found; the next one ends the program. So do the signals of `timeout`, of a
+ * service that is stopped and of a terminal that is closed. If the program was started with a signal ignored, as by nohup, it stays
+ * ignored. */
+static void heed_signals(void)
 {
-    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART | SA_RESETHAND}, before;
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | SA_RESETHAND}, before;
     sigemptyset(&action.sa_mask);
-    if (sigaction(SIGINT, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-        sigaction(SIGINT, &action, NULL);
+    for (int i = 0; i < SIGNALS; i++)
+        if (sigaction(signals_of_end[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            sigaction(signals_of_end[i], &action, NULL);
 }
 
 /* Candidates that share the caller's fields; `all` if every legal one of the field table is meant. */
@@ -216,10 +218,11 @@ static void show_progress(void *user, const struct tune_row *row, int done, int 
 /* What an interrupt left, on a line of its own. The best so far is in the table too. */
 static void say_interrupted(const struct session *s, const struct tune_result *r)
 {
-    char name[GEN_NAME_MAX] = "";
+    char name[GEN_NAME_MAX] = "", tried[64] = "no new candidate was tried";
     variant_encode(&r->winner, name);
-    print_line(stderr, "attngen tune: interrupted; %d of %d candidates were tried; the best so far is %s; %s%s",
-               s->done, s->of, name,
+    if (s->done > 0)
+        snprintf(tried, sizeof tried, "%d of %d candidates were tried", s->done, s->of);
+    print_line(stderr, "attngen tune: interrupted; %s; the best so far is %s; %s%s", tried, name,
                r->stored ? "the timings were stored in " : "nothing was stored: ", r->stored ? r->path : r->not_stored);
 }
 
@@ -349,7 +352,7 @@ int cli_tune(int argc, char **argv)
     const char *by_spec = s.options.operands > 0 ? options_kernel(&s.options) : NULL;
     if (by_spec)
         return usage_error(&verb_tune, "%s cannot be combined with a spec; expected it in the spec", by_spec);
-    heed_interrupts();
+    heed_signals();
     code = collect(&s);
     if (code == CLI_OK)
         code = open_session(&s);
@@ -365,5 +368,5 @@ int cli_tune(int argc, char **argv)
             code = fail("out of memory");
     }
     close_session(&s);
-    return stop ? CLI_INTERRUPTED : code;
+    return stop ? CLI_SIGNALLED + stop : code;
 }

@@ -356,6 +356,7 @@ static void check_kernel(const struct entry *e, const char *source, struct verdi
 static void in_child(const struct entry *e, const char *source, struct verdict *out)
 {
     fflush(NULL);
+    const pid_t parent = getpid();
     pid_t child = fork();
     int status = 0;
     if (child < 0) {
@@ -364,6 +365,7 @@ static void in_child(const struct entry *e, const char *source, struct verdict *
     }
     if (child == 0) {
         signal(SIGSEGV, SIG_DFL); /* a sanitizer's handler would report what is not ours */
+        process_end_with(parent);
         process_end_if_hanging(TIMEOUT);
         check_kernel(e, source, out);
         out->done = true;

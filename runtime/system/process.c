@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -207,6 +208,13 @@ void process_end_if_hanging(int seconds)
     signal(SIGALRM, SIG_DFL);
     setitimer(ITIMER_PROF, &busy, NULL);
     alarm((unsigned)(PROCESS_WAITS * seconds));
+}
+
+void process_end_with(pid_t parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(0);
 }
 
 bool process_hung(int status, int seconds, char *why, size_t size)

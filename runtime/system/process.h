@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "gen/gen.h"
 
@@ -25,6 +26,10 @@ enum { PROCESS_WAITS = 5 };
 
 /* From now on the calling process is ended by a signal if it hangs; called again, it has as many seconds anew. */
 void process_end_if_hanging(int seconds);
+
+/* From now on the calling process, a child that `parent` has forked, is killed when that one ends, so that it does not work on for
+ * nobody. */
+void process_end_with(pid_t parent);
 
 /* Whether that is how it ended, by what waitpid said of it; if so, `why` receives that in words. */
 bool process_hung(int status, int seconds, char *why, size_t size);

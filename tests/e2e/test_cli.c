@@ -337,6 +337,9 @@ static void test_explain(void **state)
     assert_non_null(strstr(said.out, "<svg "));
     assert_null(strstr(said.out, "<script"));
     assert_null(strstr(said.out, "http")); /* nothing from elsewhere */
+    shell(&said, "cp page.html before.html; trap '' XFSZ; ulimit -f 1; \"$ATTNGEN\" report -o page.html"); /* a full disk */
+    assert_true(said.code == 1 && strstr(said.err, "page.html: error: File too large; expected a file to write the page to\n"));
+    shell_ok(&said, "cmp page.html before.html; rm before.html");
     shell(&said, "ATTNGEN_CACHE=$PWD/empty \"$ATTNGEN\" report -o none.html; test -e none.html");
     assert_int_equal(said.code, 1);
     assert_non_null(strstr(said.err, "attngen report: error: the cache has no entry of this machine and version; expected one that "

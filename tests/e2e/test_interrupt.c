@@ -1,5 +1,6 @@
 /* test_interrupt.c - Ctrl-C in `attngen tune`, typed on a terminal: what was found is kept and said, and a second one
- * ends the program at once. What it is not: the search that is interrupted (tests/unit/test_tune_faults.c). */
+ * ends the program at once; other signals that end a program, also while emit writes. What it is not: the search that is
+ * interrupted (tests/unit/test_tune_faults.c). */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -113,10 +114,15 @@ static void wait_end(struct session *s)
     print_message("# ended %.2f s after Ctrl-C\n", s->took);
 }
 
+static void is_ended_by(const struct session *s, int number)
+{
+    if (!WIFEXITED(s->status) || WEXITSTATUS(s->status) != 128 + number)
+        fail_msg("status %x, not exit code %d: '%s'", (unsigned)s->status, 128 + number, s->said);
+}
+
 static void is_interrupted(const struct session *s)
 {
-    if (!WIFEXITED(s->status) || WEXITSTATUS(s->status) != 130)
-        fail_msg("status %x, not exit code 130: '%s'", (unsigned)s->status, s->said);
+    is_ended_by(s, SIGINT);
 }
 
 static void test_keeps(void **state)
@@ -193,6 +199,55 @@ static void test_twice(void **state)
         assert_int_equal(WTERMSIG(s.status), SIGINT);
 }
 
+/* As `timeout` ends a program, a service that is stopped, or a terminal that is closed. */
+static void test_other_signals(void **state)
+{
+    (void)state;
+    static struct session s;
+    static struct said said;
+    static const int numbers[] = {SIGTERM, SIGHUP};
+    for (int i = 0; i < 2; i++) {
+        shell(&said, "rm -rf \"$ATTNGEN_CACHE\"");
+        start(&s, LONG);
+        wait_for(&s, "best so far attn_");
+        s.typed = now();
+        kill(s.pid, numbers[i]);
+        wait_end(&s);
+        is_ended_by(&s, numbers[i]);
+        assert_non_null(strstr(s.said, "the timings were stored in "));
+        shell_ok(&said, "grep -c ' timed 20[0-9-]*T[0-9:]*Z ' \"$ATTNGEN_CACHE\"/*.tune");
+        assert_true(atoi(said.out) > 0);
+    }
+}
+
+/* Nothing half-written stays, nor the folder that was made for it; and what an earlier emit wrote does. */
+static void test_emit(void **state)
+{
+    (void)state;
+    static struct session s;
+    static struct said said;
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    static const char *const commands[] = {"emit many.yaml -o k", "emit many.yaml --bundle many -o k", "emit many.yaml -o old"};
+    shell_ok(&said, "printf 'isa: [c, avx2]\nhead_dim: [16, 32, 48, 64, 80, 96, 112, 128]\ncausal: [false, true]\n"
+                    "window: [false, true]\ntile: {q: [64, 128], k: [64, 128]}\n' > many.yaml; mkdir old; : > old/mine");
+    for (int i = 0; i < 9; i++) {
+        char command[128], staged[64];
+        const char *folder = i / 3 == 2 ? "old" : "k";
+        snprintf(command, sizeof command, "\"$ATTNGEN\" %s", commands[i / 3]);
+        start(&s, command);
+        snprintf(staged, sizeof staged, "%s/.attngen-%ld-0", folder, (long)s.pid);
+        for (double end = now() + PATIENCE; access(staged, F_OK) != 0 && now() < end;)
+            usleep(100);
+        s.typed = now();
+        kill(s.pid, numbers[i % 3]);
+        wait_end(&s);
+        if (!WIFSIGNALED(s.status) || WTERMSIG(s.status) != numbers[i % 3])
+            fail_msg("%s: status %x, not signal %d", command, (unsigned)s.status, numbers[i % 3]);
+        assert_true(access("k", F_OK) != 0);
+        assert_int_equal(shell_files("old"), 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -200,6 +255,8 @@ int main(void)
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_compiler),
         cmocka_unit_test(test_twice),
+        cmocka_unit_test(test_other_signals),
+        cmocka_unit_test(test_emit),
     };
     return cmocka_run_group_tests(tests, shell_enter, shell_leave);
 }

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -91,10 +92,40 @@ static void children(void **state)
     }
 }
 
+/* A child does not outlive the one that forked it, however that one ends. */
+static void end_with_the_parent(void **state)
+{
+    (void)state;
+    int ends[2], status;
+    char byte;
+    assert_int_equal(pipe(ends), 0);
+    pid_t parent = fork();
+    assert_true(parent >= 0);
+    if (parent == 0) {
+        const pid_t own = getpid();
+        if (fork() == 0) {
+            process_end_with(own);
+            alarm(60);
+            if (write(ends[1], "x", 1) != 1)
+                _exit(1);
+        }
+        for (;;)
+            pause();
+    }
+    close(ends[1]);
+    assert_int_equal(read(ends[0], &byte, 1), 1);
+    kill(parent, SIGKILL);
+    assert_int_equal(waitpid(parent, &status, 0), parent);
+    struct pollfd end = {.fd = ends[0], .events = POLLIN};
+    assert_int_equal(poll(&end, 1, 30000), 1);
+    assert_int_equal(read(ends[0], &byte, 1), 0); /* nobody has the other end */
+    close(ends[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(processes), cmocka_unit_test(children),
+        cmocka_unit_test(processes), cmocka_unit_test(children), cmocka_unit_test(end_with_the_parent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
