@@ -1,4 +1,4 @@
-/* remember.h - candidates of a search as rows of the cache, and back. What it is not: which row is believed (tune.c), or how
+/* remember.h - candidates of a search as rows of the cache, and back. What it is not: which row is believed (doubt.h), or how
  * entries are stored (cache/cache.h). */
 #ifndef ATTNGEN_TUNE_REMEMBER_H
 #define ATTNGEN_TUNE_REMEMBER_H

@@ -55,6 +55,31 @@ struct search {
     bool timed; /* whether this search has timed one */
 };
 
+bool search_allows(const struct device *device, struct candidate *c)
+{
+    struct gen_error rule = {0};
+    if (c->settled)
+        return c->row.state == ROW_TIMED || c->row.state == ROW_DROPPED;
+    if (gen_check(device->resources->gen, &c->row.variant, &rule) == 0 && tune_fits(device, &c->row.variant, &rule))
+        return true;
+    c->unknown = rule.no_memory;
+    if (c->unknown)
+        return false;
+    c->row.state = ROW_REJECTED;
+    c->settled = true;
+    snprintf(c->row.note, sizeof c->row.note, "%.*s", (int)sizeof c->row.note - 1, rule.text);
+    return false;
+}
+
+struct candidate *search_fastest(struct candidate *c, int n)
+{
+    struct candidate *best = NULL;
+    for (int i = 0; i < n; i++)
+        if (c[i].row.state == ROW_TIMED && c[i].row.min_s > 0 && (!best || c[i].row.min_s < best->row.min_s))
+            best = &c[i];
+    return best;
+}
+
 double search_flops(const struct tune_target *p)
 {
     struct variant v = p->caller;

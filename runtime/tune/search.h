@@ -26,6 +26,11 @@ struct candidate {
     struct samples samples;
 };
 
+/* Whether the rules and this device let a candidate be tried; where they do not, its row says why. */
+bool search_allows(const struct device *device, struct candidate *c);
+/* Of those that were timed; NULL: there is none. */
+struct candidate *search_fastest(struct candidate *c, int n);
+
 /* The problem that is timed for a target: the target itself, or a smaller one if a run would take long or much memory.
  * It is the same on machines that share a key, so that timings in the cache can be compared. */
 struct tune_target search_problem(const struct device *device, const struct tune_target *target);

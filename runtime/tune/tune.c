@@ -1,4 +1,5 @@
-/* tune.c - see tune.h: what is known (cache), what to try first (model), what to measure (search.c), what to keep. */
+/* tune.c - see tune.h: what is known (cache), what of that is believed (doubt.c), what to try first
+ * (model), what to measure (search.c), what to keep. */
 #include "tune.h"
 
 #include <stdio.h>
@@ -8,17 +9,13 @@
 
 #include "gen/invariant.h"
 #include "gen/space.h"
+#include "doubt.h"
 #include "remember.h"
 #include "search.h"
 
 /* Two hundred candidates of up to 0.2 s a run, most of which are dropped after two or three runs. A patient search
  * takes ten runs of each, and thirty of those near the best: about twenty times as long. */
 static const double TIME_LIMIT = 30, PATIENT_LIMIT = 600;
-/* For so many seconds a search believes the cache that a candidate is wrong: its cause may have been repaired since. */
-static const int64_t BELIEVED = 24 * 3600;
-/* For so many seconds it takes a noisy timing as it is: whoever disturbed it is hardly gone sooner. */
-static const int64_t NOISE_RESTS = 600;
-
 /* ---- candidates ---- */
 
 /* Where bits are a promise they are of one isa. ISA_COUNT: of any. */
@@ -121,22 +118,6 @@ static int add_timed(const struct device *device, const struct tune_target *t, c
     return n;
 }
 
-static bool is_legal(const struct device *device, struct candidate *c)
-{
-    struct gen_error rule = {0};
-    if (c->settled)
-        return c->row.state == ROW_TIMED || c->row.state == ROW_DROPPED;
-    if (gen_check(device->resources->gen, &c->row.variant, &rule) == 0 && tune_fits(device, &c->row.variant, &rule))
-        return true;
-    c->unknown = rule.no_memory;
-    if (c->unknown)
-        return false;
-    c->row.state = ROW_REJECTED;
-    c->settled = true;
-    snprintf(c->row.note, sizeof c->row.note, "%.*s", (int)sizeof c->row.note - 1, rule.text);
-    return false;
-}
-
 /* Passing over a candidate for lack of memory would favour others. One that was already tried may be too large for this
  * machine, and the others go on. */
 static int check_memory(const struct candidate *c, int n, struct gen_error *err)
@@ -178,163 +159,6 @@ static bool all_settled(const struct candidate *c, int n)
     return true;
 }
 
-static struct candidate *fastest(struct candidate *c, int n)
-{
-    struct candidate *best = NULL;
-    for (int i = 0; i < n; i++)
-        if (c[i].row.state == ROW_TIMED && c[i].row.min_s > 0 && (!best || c[i].row.min_s < best->row.min_s))
-            best = &c[i];
-    return best;
-}
-
-static bool source_holds(const struct device *device, struct candidate *c)
-{
-    struct gen_text text = {0};
-    struct gen_error why = {0};
-    if (tune_emit(device, &c->row.variant, &text, &why) != 0) {
-        c->unknown = why.no_memory;
-        return false;
-    }
-    bool same = cache_hash(text.data, text.size) == c->source;
-    gen_text_free(&text);
-    return same;
-}
-
-/* The cache's winner whose source is still what would be emitted; others are forgotten and measured again. Without a
- * winner, those that were dropped for being behind one are forgotten too. */
-static struct candidate *cached_winner(const struct device *device, struct candidate *c, int n)
-{
-    for (;;) {
-        struct candidate *best = fastest(c, n);
-        for (int i = 0; !best && i < n; i++)
-            if (c[i].from_cache && c[i].row.state == ROW_DROPPED)
-                remember_not(&c[i]);
-        if (!best || source_holds(device, best))
-            return best;
-        remember_not(best);
-    }
-}
-
-/* ---- what the cache calls bad ---- */
-
-static bool is_bad(const struct candidate *c)
-{
-    return c->settled && (c->row.state == ROW_WRONG || c->row.state == ROW_REJECTED);
-}
-
-/* Whether the cache's claim that a candidate is bad can be confirmed: a rule still rejects it, or exactly the text that
- * would be emitted was found wrong, later than `since`. What cannot be confirmed is forgotten. */
-static bool confirm(const struct device *device, struct candidate *c, int64_t since)
-{
-    if (!c->from_cache || !is_bad(c))
-        return true;
-    if (c->row.state == ROW_WRONG && c->when > since && source_holds(device, c))
-        return true;
-    bool rejected = c->row.state == ROW_REJECTED;
-    remember_not(c);
-    c->from_cache = rejected && !is_legal(device, c);
-    return c->from_cache;
-}
-
-static void confirm_all(const struct device *device, struct candidate *c, int n, int64_t since)
-{
-    for (int i = 0; i < n; i++)
-        confirm(device, &c[i], since);
-}
-
-/* If nothing is good, the cache must not be the reason: then check whether its claims still hold. */
-static void doubt_all(const struct device *device, struct candidate *c, int n, int64_t since)
-{
-    confirm_all(device, c, n, since);
-    for (int i = 0; i < n; i++)
-        if (!is_bad(&c[i]))
-            return;
-    for (int i = 0; i < n; i++)
-        if (c[i].from_cache && c[i].row.state == ROW_WRONG)
-            remember_not(&c[i]);
-}
-
-/* Whether a fallback is the cache's winner only because everything else is called bad there without confirmation, or
- * was not reached: all of that may have been temporary. The most promising candidate of each kind of bad stands for the
- * rest, because every plan asks this. */
-static bool doubt_fallback(const struct device *device, struct candidate *c, int n, int32_t isa, int64_t since)
-{
-    struct candidate *first[2] = {NULL, NULL};
-    bool left = false;
-    for (int i = 0; i < n; i++) {
-        if (c[i].row.variant.field[F_ISA] == isa)
-            continue;
-        if (c[i].from_cache && !is_bad(&c[i]))
-            return false; /* it was slower */
-        struct candidate **called = &first[c[i].row.state == ROW_WRONG];
-        if (!c[i].from_cache)
-            left = left || (c[i].left && is_legal(device, &c[i]));
-        else if (!*called)
-            *called = &c[i];
-    }
-    for (int i = 0; i < 2; i++)
-        if (first[i] && !confirm(device, first[i], since)) {
-            confirm_all(device, c, n, since);
-            return true;
-        }
-    return left;
-}
-
-/* The cache's winner, after forgetting what it calls bad where that matters; NULL: there is none to rely on. */
-static const struct candidate *weigh(const struct device *device, const struct tune_settings *settings,
-                                     struct candidate *c, int n)
-{
-    const char *why;
-    const int64_t since = settings->rigor == ATTN_ESTIMATE ? 0 : (int64_t)time(NULL) - BELIEVED;
-    const struct candidate *best = cached_winner(device, c, n);
-    if (!best)
-        doubt_all(device, c, n, since);
-    else if (settings->extend)
-        confirm_all(device, c, n, since);
-    else if (!settings->only && device->backend->expected(device, &best->row.variant, &why) != ISA_COUNT &&
-             doubt_fallback(device, c, n, best->row.variant.field[F_ISA], since))
-        return NULL;
-    return best;
-}
-
-/* ---- what was noisy ---- */
-
-bool tune_is_quiet(void *user, const struct device *device, int threads)
-{
-    struct timer timer;
-    struct pool *pool = device->resources->pool;
-    (void)user;
-    if (!device->on_cores)
-        return true;
-    timer_start(&timer, pool, device->units == 0 ? threads : pool ? pool_threads(pool) : 1);
-    return timer_stays_quiet(&timer);
-}
-
-static bool is_doubtful(const struct candidate *c, int64_t now)
-{
-    const bool timed = c->row.state == ROW_TIMED || c->row.state == ROW_DROPPED;
-    return c->from_cache && timed && c->row.noisy && c->row.samples > 0 && (c->when <= now - NOISE_RESTS || c->when > now);
-}
-
-/* Lets those be timed again whose timing was noisy, where the machine is quiet now. What the cache knows of them stands for those
- * that are not reached. */
-static void doubt_noisy(const struct device *device, const struct tune_settings *settings, int threads,
-                        const struct cache_entry *entry, struct candidate *c, int n)
-{
-    const int64_t now = time(NULL);
-    bool quiet = false;
-    if (!settings->extend || !settings->quiet || settings->rigor == ATTN_ESTIMATE)
-        return;
-    for (int i = 0; i < n; i++) {
-        if (!is_doubtful(&c[i], now))
-            continue;
-        if (!quiet && !(quiet = settings->quiet(settings->user, device, threads)))
-            return;
-        remember_not(&c[i]);
-        c[i].before = cache_find(entry, c[i].row.name);
-    }
-}
-
 /* ---- the rigors ---- */
 
 /* How many faster isas one would expect there before this one. */
@@ -354,7 +178,7 @@ static int estimate(const struct device *device, struct candidate *c, int n, str
 {
     for (int behind = 0; behind < ISA_COUNT; behind++)
         for (int i = 0; i < n; i++)
-            if (steps_behind(device, c[i].row.variant) == behind && is_legal(device, &c[i])) {
+            if (steps_behind(device, c[i].row.variant) == behind && search_allows(device, &c[i])) {
                 out->winner = c[i].row.variant;
                 return 0;
             }
@@ -413,7 +237,7 @@ static int measure(struct device *device, const struct tune_settings *settings, 
 {
     int legal = 0;
     for (int i = 0; i < n; i++)
-        legal += is_legal(device, &c[i]);
+        legal += search_allows(device, &c[i]);
     if (check_memory(c, n, err) != 0)
         return -1;
     if (!legal)
@@ -423,11 +247,11 @@ static int measure(struct device *device, const struct tune_settings *settings, 
     for (int i = 0; i < n; i++) /* what was not timed again is still known */
         if ((c[i].unreached || c[i].row.state == ROW_FAILED) && c[i].before) {
             c[i].source = c[i].before->source;
-            if (source_holds(device, &c[i]))
+            if (doubt_holds(device, &c[i]))
                 remember_take(&c[i], c[i].before);
         }
     store(device, key, c, n, limit, settings->rigor == ATTN_PATIENT, out);
-    const struct candidate *best = fastest(c, n);
+    const struct candidate *best = search_fastest(c, n);
     if (best) {
         out->winner = best->row.variant;
         return 0;
@@ -447,7 +271,7 @@ int tune_anywhere(const struct device *device, const struct tune_target *target,
         for (int i = 0; i < n && found < 0; i++) {
             const struct variant *v = &c[i].row.variant;
             if (variant_takes_any_rows(v) && (v->field[F_COPY] != COPY_ANY) == turn % 2 && steps_behind(device, *v) == turn / 2 &&
-                is_legal(device, &c[i]))
+                search_allows(device, &c[i]))
                 found = i;
         }
     if (found >= 0)
@@ -475,7 +299,7 @@ static void tell_fallback(const struct device *device, const struct tune_target 
             const enum isa isa = (enum isa)c[i].row.variant.field[F_ISA];
             if (isa_slow(isa) && isa != expected) /* that slower ones exist is no news */
                 continue;
-            if (c[i].row.state != ROW_WRONG && c[i].row.state != ROW_FAILED && is_legal(device, &c[i]))
+            if (c[i].row.state != ROW_WRONG && c[i].row.state != ROW_FAILED && search_allows(device, &c[i]))
                 return;
             if (!why && c[i].row.variant.field[F_ISA] == (int32_t)expected)
                 why = c[i].row.note;
@@ -559,7 +383,7 @@ int tune(struct device *device, const struct tune_target *target, const struct t
             goto cleanup;
     }
     remember_all(c, n, &entry, limit, wants_patience(settings, &entry));
-    const struct candidate *known = weigh(device, settings, c, n);
+    const struct candidate *known = doubt_winner(device, settings, c, n);
     if (check_memory(c, n, err) != 0)
         goto cleanup;
     doubt_noisy(device, settings, target->threads, &entry, c, n);
