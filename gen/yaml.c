@@ -65,12 +65,25 @@ const char *yaml_show(const char *text, char out[48])
     return out;
 }
 
+/* Whether a tab stands there. */
+static bool is_tab(const struct reader *r, yaml_mark_t mark)
+{
+    size_t line = 0, column = 0, i = 0;
+    for (; i < r->size && line < mark.line; i++)
+        line += r->text[i] == '\n';
+    for (; i < r->size && column < mark.column; i++)
+        column += (r->text[i] & 0xc0) != 0x80;
+    return i < r->size && r->text[i] == '\t';
+}
+
 /* Where libyaml stopped: it gives an offset for bytes that are not text, and a mark for everything else. */
 static int fail_parser(const struct reader *r)
 {
     const yaml_parser_t *p = &r->parser;
     if (p->error == YAML_MEMORY_ERROR)
         return yaml_fail(r->y, NULL, r->err, "out of memory");
+    if (p->error == YAML_SCANNER_ERROR && is_tab(r, p->problem_mark))
+        return fail_mark(r, p->problem_mark, "a tab stands here; expected spaces, of which alone YAML makes indentation");
     if (p->error != YAML_READER_ERROR && p->context) /* "while parsing a flow sequence" */
         return fail_mark(r, p->problem_mark, "%s %s from line %d; expected YAML", p->problem, p->context,
                          (int)p->context_mark.line + 1);

@@ -30,12 +30,14 @@ struct cache {
     bool stuck; /* a wait for the lock was in vain, and it was not obtained since */
 };
 
+static const char EXPECTED[] = "a directory of mode 0700 that belongs to this user";
+
 static void warn(struct cache *cache, const char *what)
 {
     char text[DIR_MAX + 200];
     if (__atomic_exchange_n(&cache->warned, true, __ATOMIC_RELAXED) || !cache->warn)
         return;
-    snprintf(text, sizeof text, "%s: the cache is not used: %s", cache->path, what);
+    snprintf(text, sizeof text, "%s: the cache is not used: %s; expected %s", cache->path, what, EXPECTED);
     cache->warn(cache->user, text);
 }
 
@@ -95,47 +97,60 @@ void cache_file(const struct cache *cache, const char *key, char path[CACHE_PATH
         snprintf(path, CACHE_PATH_MAX, "%s/%s", cache->path, name);
 }
 
-/* Makes the parents with the mode that the umask gives, as mkdir -p does, and the directory itself for its owner
- * only. */
-static void make_directory(const char *path)
+/* Makes the parents with the mode that the umask gives, as mkdir -p does, and the directory itself for its owner only.
+ * Returns 0, or the errno of the first one that could not be made. */
+static int make_directory(const char *path)
 {
     char part[DIR_MAX];
+    int failed = 0;
     snprintf(part, sizeof part, "%s", path);
     for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
-        mkdir(part, 0777);
+        if (mkdir(part, 0777) == 0 || errno == EEXIST)
+            failed = 0;
+        else if (!failed)
+            failed = errno;
         *slash = '/';
     }
-    mkdir(path, 0700);
+    if (mkdir(path, 0700) == 0 || errno == EEXIST)
+        return 0;
+    return failed ? failed : errno;
 }
 
-/* The directory, opened and found safe; -1: there is none to use. */
-int cache_dir_open(struct cache *cache, bool create)
+static void say_unusable(const struct cache *cache, const char *reason, struct gen_error *why)
+{
+    if (why)
+        snprintf(why->text, sizeof why->text, "%.400s: error: it cannot be used as a cache: %s; expected %s", cache->path, reason,
+                 EXPECTED);
+}
+
+int cache_dir_open(struct cache *cache, bool create, struct gen_error *why)
 {
     struct stat s;
-    if (!cache->path[0])
+    if (!cache->path[0]) {
+        if (why)
+            snprintf(why->text, sizeof why->text, "there is no cache");
         return -1;
-    int fd = open(cache->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT && create) {
-        make_directory(cache->path);
+    }
+    int fd = open(cache->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), failed = errno;
+    if (fd < 0 && failed == ENOENT && create && (failed = make_directory(cache->path)) == 0) {
         fd = open(cache->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        failed = errno;
     }
-    if (fd < 0) {
-        if (errno != ENOENT)
-            warn(cache, strerror(errno));
-        return -1;
-    }
-    const char *why = NULL;
-    if (fstat(fd, &s) != 0)
-        why = strerror(errno);
+    const char *reason = NULL;
+    if (fd < 0 || fstat(fd, &s) != 0)
+        reason = strerror(fd < 0 ? failed : errno);
     else if (s.st_uid != geteuid())
-        why = "it belongs to another user";
+        reason = "it belongs to another user";
     else if (s.st_mode & (S_IWGRP | S_IWOTH))
-        why = "others may write to it; expected mode 0700";
-    if (!why)
+        reason = "others may write to it";
+    if (!reason)
         return fd;
-    warn(cache, why);
-    close(fd);
+    say_unusable(cache, reason, why);
+    if (fd >= 0 || failed != ENOENT)
+        warn(cache, reason);
+    if (fd >= 0)
+        close(fd);
     return -1;
 }
 
@@ -196,7 +211,7 @@ bool cache_load(struct cache *cache, const char *key, struct cache_entry *out)
 {
     char name[CACHE_NAME_MAX];
     *out = (struct cache_entry){0};
-    int dir = cache_dir_open(cache, false);
+    int dir = cache_dir_open(cache, false, NULL);
     if (dir < 0)
         return false;
     cache_dir_name(key, CACHE_ENTRY, name);
@@ -313,18 +328,9 @@ static int store_locked(int dir, const struct cache_entry *entry)
 int cache_store(struct cache *cache, const struct cache_entry *entry, struct gen_error *why)
 {
     int result = -1;
-    if (!cache->path[0]) {
-        snprintf(why->text, sizeof why->text, "there is no cache");
+    int dir = cache_dir_open(cache, true, why);
+    if (dir < 0)
         return -1;
-    }
-    int dir = cache_dir_open(cache, true);
-    if (dir < 0) {
-        snprintf(why->text, sizeof why->text,
-                 "%.400s: error: it cannot be used as a cache; expected a directory of mode 0700"
-                 " that belongs to this user",
-                 cache->path);
-        return -1;
-    }
     int held = cache_lock(cache, dir);
     if (held >= 0)
         result = store_locked(dir, entry);
@@ -430,7 +436,7 @@ int cache_list(struct cache *cache, void (*each)(void *user, const char *path, c
                void *user)
 {
     char **names = NULL, path[CACHE_PATH_MAX];
-    int intact = 0, dir = cache_dir_open(cache, false);
+    int intact = 0, dir = cache_dir_open(cache, false, NULL);
     if (dir < 0)
         return 0;
     int n = list_names(dir, ENTRY, &names);
@@ -447,6 +453,26 @@ int cache_list(struct cache *cache, void (*each)(void *user, const char *path, c
         free_names(names, n);
     close(dir);
     return intact;
+}
+
+int cache_unreadable(struct cache *cache)
+{
+    char **names = NULL;
+    int unreadable = 0, dir = cache_dir_open(cache, false, NULL);
+    if (dir < 0)
+        return 0;
+    int n = list_names(dir, ENTRY, &names);
+    for (int i = 0; i < n; i++) {
+        struct cache_entry entry;
+        if (load(dir, names[i], &entry))
+            cache_entry_free(&entry);
+        else
+            unreadable += errno != ENOENT; /* one that is gone by now is no news */
+    }
+    if (n >= 0)
+        free_names(names, n);
+    close(dir);
+    return unreadable;
 }
 
 static int unlink_names(int dir, char **names, int n, int *removed)
@@ -468,14 +494,9 @@ int cache_clear(struct cache *cache, int *removed, struct gen_error *err)
     *removed = 0;
     if (!cache->path[0] || (stat(cache->path, &s) != 0 && errno == ENOENT))
         return 0;
-    int dir = cache_dir_open(cache, false);
-    if (dir < 0) {
-        snprintf(err->text, sizeof err->text,
-                 "%.400s: error: it cannot be used as a cache; expected a directory of mode 0700"
-                 " that belongs to this user",
-                 cache->path);
+    int dir = cache_dir_open(cache, false, err);
+    if (dir < 0)
         return -1;
-    }
     int held = cache_lock(cache, dir);
     if (held >= 0 && (n = list_names(dir, ENTRY | OBJECT | LEFT, &names)) >= 0) {
         result = unlink_names(dir, names, n, removed);

@@ -78,6 +78,9 @@ int cache_object_store(struct cache *cache, const char *key, const void *object,
 int cache_list(struct cache *cache, void (*each)(void *user, const char *path, const struct cache_entry *entry),
                void *user);
 
+/* How many files have an entry's name and cannot be read as one: damaged, of another version of this program, or not ours. */
+int cache_unreadable(struct cache *cache);
+
 /* All intact entries as one text, with the same bytes for the same entries. It contains no compiled objects, which are
  * quickly made again. 0, or -1 and the reason. */
 int cache_export(struct cache *cache, struct buf *out, int *entries, struct gen_error *err);

@@ -14,8 +14,8 @@ enum { CACHE_HEX = 32, CACHE_NAME_MAX = CACHE_HEX + 16 };
 #define CACHE_OBJECT ".object"
 void cache_dir_name(const char *key, const char *ending, char name[CACHE_NAME_MAX]);
 
-/* The directory, opened and found safe; -1: there is none to use. */
-int cache_dir_open(struct cache *cache, bool create);
+/* The directory, opened and found safe; -1: there is none to use, and *why says so unless it is NULL. */
+int cache_dir_open(struct cache *cache, bool create, struct gen_error *why);
 
 /* A whole file that is ours and that others may not write to; the caller frees it. Otherwise NULL and errno, which is
  * EBADMSG if something else is there. */

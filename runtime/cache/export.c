@@ -47,14 +47,9 @@ int cache_export(struct cache *cache, struct buf *out, int *entries, struct gen_
     struct stat s;
     char line[SUM_LINE + 1];
     if (cache_path(cache)[0] && (stat(cache_path(cache), &s) == 0 || errno != ENOENT)) {
-        int dir = cache_dir_open(cache, false);
-        if (dir < 0) {
-            snprintf(err->text, sizeof err->text,
-                     "%.400s: error: it cannot be used as a cache; expected a directory of mode"
-                     " 0700 that belongs to this user",
-                     cache_path(cache));
+        int dir = cache_dir_open(cache, false, err);
+        if (dir < 0)
             return -1;
-        }
         close(dir);
     }
     buf_puts(out, HEAD);
@@ -293,14 +288,9 @@ int cache_import(struct cache *cache, const char *name, const char *text, size_t
     *entries = 0;
     if (!frame_holds(&r, size) || !is_text(&r) || !read_parts(&r))
         goto cleanup;
-    dir = cache_dir_open(cache, true);
-    if (dir < 0) {
-        snprintf(err->text, sizeof err->text,
-                 "%.400s: error: it cannot be used as a cache; expected a directory of mode 0700"
-                 " that belongs to this user",
-                 cache_path(cache));
+    dir = cache_dir_open(cache, true, err);
+    if (dir < 0)
         goto cleanup;
-    }
     held = cache_lock(cache, dir);
     if (held >= 0)
         result = write_parts(dir, r.part, r.n);

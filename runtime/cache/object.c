@@ -39,7 +39,7 @@ void *cache_object_load(struct cache *cache, const char *key, size_t *size)
 {
     char name[CACHE_NAME_MAX], *text;
     size_t all = 0;
-    int dir = cache_dir_open(cache, false);
+    int dir = cache_dir_open(cache, false, NULL);
     if (dir < 0)
         return NULL;
     cache_dir_name(key, CACHE_OBJECT, name);
@@ -58,11 +58,9 @@ int cache_object_store(struct cache *cache, const char *key, const void *object,
     char name[CACHE_NAME_MAX];
     struct buf text = {0};
     int result = -1;
-    int dir = cache_path(cache)[0] ? cache_dir_open(cache, true) : -1;
-    if (dir < 0) {
-        snprintf(why->text, sizeof why->text, "there is no cache that can be used");
+    int dir = cache_dir_open(cache, true, why);
+    if (dir < 0)
         return -1;
-    }
     cache_dir_name(key, CACHE_OBJECT, name);
     buf_put(&text, object, size);
     put_trailer(&text, key);

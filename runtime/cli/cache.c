@@ -161,7 +161,7 @@ static int show_json(struct cache *cache)
     json_text(&json, cache_path(cache));
     buf_puts(&json, ", \"entries\": [");
     cache_list(cache, add_entry, &json);
-    buf_puts(&json, "]}");
+    buf_printf(&json, "], \"unreadable\": %d}", cache_unreadable(cache));
     int code = buf_ok(&json) ? CLI_OK : CLI_FAILED;
     if (code == CLI_OK)
         puts(json.data);
@@ -171,11 +171,23 @@ static int show_json(struct cache *cache)
     return code;
 }
 
+/* What is neither shown nor exported should not be taken for absent. */
+static void warn_of_unreadable(struct cache *cache)
+{
+    const int n = cache_unreadable(cache);
+    if (n > 0)
+        print_line(stderr,
+                   "attngen cache: warning: %s: %d %s cannot be read and %s left out: damaged, or of another version; "
+                   "`attngen cache clear` removes all entries",
+                   cache_path(cache), n, n == 1 ? "entry" : "entries", n == 1 ? "is" : "are");
+}
+
 static int show(struct cache *cache)
 {
     char here[96];
     bool some = false;
     cache_list(cache, show_heading, &some);
+    warn_of_unreadable(cache);
     if (!some) {
         print_line(stdout, "nothing is cached in %s", cache_path(cache));
         return CLI_OK;
@@ -218,6 +230,8 @@ static int export(struct cache *cache, const char *path, bool json)
     struct buf text = {0};
     int entries;
     int code = cache_export(cache, &text, &entries, &err) == 0 ? CLI_OK : fail(&err);
+    if (code == CLI_OK)
+        warn_of_unreadable(cache);
     if (code == CLI_OK && output_write(path, text.data, text.size) != 0)
         code = cannot(path, "written", "a place for the export");
     if (code == CLI_OK && json)
@@ -315,7 +329,7 @@ int cli_cache(int argc, char **argv)
     }
     if (!cache_path(cache)[0]) {
         print_line(stderr, "attngen cache: error: there is no directory for a cache; expected HOME, XDG_CACHE_HOME or "
-                           "ATTNGEN_CACHE to name one");
+                           "ATTNGEN_CACHE to name one, in less than 1024 bytes");
         code = CLI_FAILED;
     } else if (what == PATH && options.json)
         code = print_json(cache, NULL, 0);

@@ -117,19 +117,13 @@ static void add_plain(const struct gen *g, struct winners *w)
     }
 }
 
-static void warn(void *user, const char *text)
-{
-    (void)user;
-    print_line(stderr, "attngen emit: warning: %s", text);
-}
-
 int emit_winners(const struct gen *g, struct bundle_kernel **out, int *count, struct gen_error *err)
 {
     struct winners w = {.count = 0};
     struct cache *cache;
     *out = NULL;
     *count = 0;
-    if (cache_open(NULL, warn, NULL, &cache) != 0)
+    if (cache_open(NULL, print_cache_warning, "emit", &cache) != 0)
         return gen_out_of_memory(err, "attngen emit");
     cache_list(cache, consider_entry, &w);
     drop_doubles(&w);

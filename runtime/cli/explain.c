@@ -245,7 +245,7 @@ static void explain_entry(void *user, const char *path, const struct cache_entry
 static int explain_cache(struct explanation *e, struct gen_error *err)
 {
     struct cache *cache = NULL;
-    if (cache_open(NULL, NULL, NULL, &cache) != 0)
+    if (cache_open(NULL, print_cache_warning, "explain", &cache) != 0)
         return gen_out_of_memory(err, NULL);
     cache_list(cache, explain_entry, e);
     if (!e->entries && !e->json)

@@ -67,6 +67,11 @@ void print_failure(const char *verb, const char *text)
         print_line(stderr, "attngen %s: error: %s", verb, text);
 }
 
+void print_cache_warning(void *verb, const char *text)
+{
+    print_line(stderr, "attngen %s: warning: %s", (const char *)verb, text);
+}
+
 void print_warning(void *verb, attn_log_level level, const char *text)
 {
     static const char refused[] = "no plan was created: ";

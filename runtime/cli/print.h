@@ -14,6 +14,9 @@ void print_line(FILE *to, const char *format, ...) __attribute__((format(printf,
 /* Why a verb fails, behind `attngen VERB: error: ` unless the text says itself what the error is of. */
 void print_failure(const char *verb, const char *text);
 
+/* For cache_open, with the verb's name as user: prints why a cache is not used. */
+void print_cache_warning(void *verb, const char *text);
+
 /* For attn_options.log, with the verb's name as user: prints warnings, but that no plan was created, which the error says, too. */
 void print_warning(void *verb, attn_log_level level, const char *text);
 

@@ -322,7 +322,7 @@ static int make(struct session *s)
     r->threads = cores();
     if (gen_open(&s->gen, &err) != 0)
         return fail(err.text);
-    if (cache_open(NULL, NULL, NULL, &s->cache) != 0 || pool_create(r->threads, &s->pool) != 0)
+    if (cache_open(NULL, print_cache_warning, "report", &s->cache) != 0 || pool_create(r->threads, &s->pool) != 0)
         return fail("out of memory");
     s->resources = (struct resources){.gen = s->gen, .cache = s->cache, .pool = s->pool};
     if (devices_open(&s->resources, &s->devices, &err) != 0)

@@ -303,12 +303,6 @@ static int tune_problem(struct session *s, const struct problem *p)
     return code;
 }
 
-static void warn(void *user, const char *text)
-{
-    (void)user;
-    print_line(stderr, "attngen tune: warning: %s", text);
-}
-
 /* Whether standard error is a terminal that understands the escape codes of progress. */
 static bool moves_cursor(void)
 {
@@ -323,7 +317,7 @@ static int open_session(struct session *s)
     s->terminal = !s->options.quiet && moves_cursor();
     if (gen_open(&s->gen, &err) != 0)
         return fail(err.text);
-    if (cache_open(NULL, warn, NULL, &s->cache) != 0 || pool_create(s->threads, &s->pool) != 0)
+    if (cache_open(NULL, print_cache_warning, "tune", &s->cache) != 0 || pool_create(s->threads, &s->pool) != 0)
         return fail("out of memory");
     s->resources = (struct resources){.gen = s->gen, .cache = s->cache, .pool = s->pool, .stop = &stop};
     return devices_open(&s->resources, &s->devices, &err) ? fail(err.text) : CLI_OK;

@@ -274,6 +274,9 @@ static void is_not_used(const char *why)
     shell(&said, "$ATTNGEN cache show");
     assert_int_equal(said.code, 1);
     contains(said.err, why);
+    shell(&said, "$ATTNGEN explain attn_f32_d16_on_c_q64k64_r4x1u1; $ATTNGEN report -o page.html");
+    contains(said.err, "attngen explain: warning: ");
+    contains(strstr(said.err, "attngen report: warning: "), why); /* and not only that there is no entry */
     shell(&said, "$ATTNGEN cache export out.txt || $ATTNGEN cache import good.txt");
     assert_int_equal(said.code, 1);
     assert_int_equal(access("out.txt", F_OK), -1);
@@ -286,7 +289,7 @@ static void test_unsafe_directory(void **state)
     struct said said;
     shell_ok(&said, "$ATTNGEN tune 2.yaml " SHAPE " && $ATTNGEN cache export good.txt");
     shell_ok(&said, "chmod 0770 \"$ATTNGEN_CACHE\"; cd \"$ATTNGEN_CACHE\" && ls -l > \"$SCRATCH\"/before");
-    is_not_used("others may write to it; expected mode 0700");
+    is_not_used("others may write to it; expected a directory of mode 0700 that belongs to this user\n");
     if (geteuid() == 0) {
         shell_ok(&said, "chmod 0700 \"$ATTNGEN_CACHE\"; chown 12345 \"$ATTNGEN_CACHE\"");
         is_not_used("it belongs to another user");
@@ -297,6 +300,52 @@ static void test_unsafe_directory(void **state)
         shell_ok(&said, "chown root \"$ATTNGEN_CACHE\"");
     shell_ok(&said, "chmod 0700 \"$ATTNGEN_CACHE\"; $ATTNGEN tune 2.yaml " SHAPE);
     contains(said.out, "from the cache (");
+}
+
+/* A place where no directory can be made: why not is said, and that of the first that could not. */
+static void test_cannot_be_made(void **state)
+{
+    (void)state;
+    struct said said;
+    shell_ok(&said, "echo kept > file");
+    static const char *const cases[][2] = {
+        {"/proc/attngen/cache", "No such file or directory"},
+        {"$PWD/file/cache", "Not a directory"},
+        {"$PWD/file", "Not a directory"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char expected[160];
+        shell(&said, "ATTNGEN_CACHE=%s; export ATTNGEN_CACHE; " TUNE, cases[i][0]);
+        tunes_without_storing(&said);
+        snprintf(expected, sizeof expected,
+                 ": it cannot be used as a cache: %s; expected a directory of mode 0700 that belongs to this user\n", cases[i][1]);
+        contains(said.out, expected);
+    }
+    shell_ok(&said, "cat file");
+    assert_string_equal(said.out, "kept\n");
+    shell(&said, "ATTNGEN_CACHE=$(printf %%01024d 0) $ATTNGEN cache path");
+    assert_int_equal(said.code, 1);
+    contains(said.err, "ATTNGEN_CACHE to name one, in less than 1024 bytes\n");
+}
+
+/* What cannot be read is not taken for absent without a word. */
+static void test_unreadable(void **state)
+{
+    (void)state;
+    struct said said;
+    shell_ok(&said, "$ATTNGEN tune 2.yaml " SHAPE " && $ATTNGEN cache show");
+    assert_string_equal(said.err, "");
+    shell(&said, "cd \"$ATTNGEN_CACHE\"; sed -i '1s/cache 3/cache 2/' *.tune; "
+                 "cp *.tune 0123456789abcdef0123456789abcdef.tune; "
+                    "$ATTNGEN cache show; $ATTNGEN cache export out.txt; $ATTNGEN cache show --json");
+    assert_int_equal(said.code, 0);
+    contains(said.out, "nothing is cached in ");
+    contains(said.err, ": 2 entries cannot be read and are left out: damaged, or of another version; `attngen cache clear` ");
+    assert_non_null(strstr(strstr(said.err, "2 entries") + 1, "2 entries")); /* export too */
+    contains(said.out, "\"entries\": [], \"unreadable\": 2}\n");
+    shell_ok(&said, "$ATTNGEN cache clear; $ATTNGEN cache show --json");
+    contains(said.out, "removed 2 entries");
+    contains(said.out, "\"unreadable\": 0}\n");
 }
 
 int main(void)
@@ -310,6 +359,8 @@ int main(void)
         cmocka_unit_test_setup(test_read_only_disk, setup),
         cmocka_unit_test_setup(test_read_only_directory, setup),
         cmocka_unit_test_setup(test_unsafe_directory, setup),
+        cmocka_unit_test_setup(test_cannot_be_made, setup),
+        cmocka_unit_test_setup(test_unreadable, setup),
     };
     return cmocka_run_group_tests(tests, shell_enter, shell_leave);
 }

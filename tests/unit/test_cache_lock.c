@@ -161,7 +161,7 @@ static void test_turns(void **state)
     struct place *p = *state;
     struct cache_row r = row("a", CACHE_TIMED, 2);
     assert_int_equal(store(p->cache, KEY, &r, 1), 0);
-    int dir = cache_dir_open(p->cache, true), ready[2];
+    int dir = cache_dir_open(p->cache, true, NULL), ready[2];
     assert_int_equal(pipe(ready), 0);
     pid_t child = fork();
     if (child == 0) { /* has it for 0.2 s seven times, with nothing between */

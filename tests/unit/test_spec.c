@@ -229,8 +229,14 @@ static const char *const wrong[][2] = {
     {"%TAG ! x:\n---\n" D, "1:1: error: tags (%TAG) are not supported; expected none"},
     {D "---\n" D, "2:1: error: there is a second document; expected one document in a file"},
     {D "\ttile: 3",
-     "2:1: error: found a tab character that violates indentation while scanning a plain scalar from line 1; "
-     "expected YAML"},
+     "2:1: error: a tab stands here; expected spaces, of which alone YAML makes indentation"},
+    {D "tile:\n\tq: 64", "3:1: error: a tab stands here; expected spaces, of which alone YAML makes indentation"},
+    {D "tile:\n  q: 64\n\tk: 64",
+     "4:1: error: a tab stands here; expected spaces, of which alone YAML makes indentation"},
+    {D "isa: c # K\xc3\xb6pfe\n\ttile: 3",
+     "3:1: error: a tab stands here; expected spaces, of which alone YAML makes indentation"},
+    {D "isa: @c\tx", "2:6: error: found character that cannot start any token while scanning for the next token from line 2; "
+                       "expected YAML"},
     {D "isa: [c\n",
      "3:1: error: did not find expected ',' or ']' while parsing a flow sequence from line 2; expected YAML"},
     {D "\xff", "2:1: error: invalid leading UTF-8 octet; expected text in UTF-8"},
