@@ -1,5 +1,6 @@
 %# Rows of queries against the keys of one split, tile by tile, in the order of arithmetic of tiles.t, so that the bits are those of all
-%# other kernels. What has to be packed or widened is so for some keys at a time, which stay in the nearest cache until all rows have met them.
+%# other kernels. What has to be packed or widened is so for some keys at a time, which stay in the nearest cache until all rows
+%# have met them.
 
 /* Where key j of the head lies. */
 static const ${CKV} *key_at(const struct rows *x, int64_t j)

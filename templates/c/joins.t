@@ -1,5 +1,5 @@
-%# Where bits are a promise: keys are computed ${JOINS} at a time, each with a maximum of their own, and joined in their order, as kernels do
-%# that split keys among threads. The first of them are computed where the whole is to be.
+%# Where bits are a promise: keys are computed ${JOINS} at a time, each with a maximum of their own, and joined in their order, as
+%# kernels do that split keys among threads. The first of them are computed where the whole is to be.
 static struct space part_of(const struct space *w)
 {
     struct space part = *w;

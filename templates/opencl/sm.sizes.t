@@ -59,7 +59,8 @@
 %# O may have another type than Q: f32 goes to memory from registers, and 16 bits by way of shared memory.
 % let TYPE_O = type_opencl(DTYPE_O)
 % let WIDE_O = DTYPE_O == "f32"
-%# Where keys are split a tile has few rows, mostly. Beside narrow keys, which take half of the time, work on rows that are not there counts.
+%# Where keys are split a tile has few rows, mostly. Beside narrow keys, which take half of the time, work on rows that are not
+%# there counts.
 % let SKIPS = NARROW and SPLIT
 % let ROUNDED_O = DTYPE_O == T ? "rounded" : "rounded_o"
 % let TYPE_BIAS = BIAS == "none" ? "" : type_opencl(BIAS)

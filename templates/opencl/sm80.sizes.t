@@ -68,8 +68,8 @@
 % let O_TILE = BQ*(128*(VB - 1) + LW)
 %# The steps of 16 columns of a sum of scores, in pairs, as narrow keys are read.
 % let SUM_STEPS = 2*ceil_div(STEPS, 2*SUMS)
-%# Registers of a work-item: scores (and a sum that is to be added to them), output, Q where there is room, and about 48 for all else. If Q stays in registers, its place in
-%# shared memory serves the last stage of keys and values.
+%# Registers of a work-item: scores (and a sum that is to be added to them), output, Q where there is room, and about 48 for all
+%# else. If Q stays in registers, its place in shared memory serves the last stage of keys and values.
 % let NQ = 4*ceil_div(HD, 16)
 % let HELD = FR*(NS + NO + (SUMS > 1 ? NS : 0))
 % assert HELD + 48 <= 255, "a work-item needs more registers than it has; tile.k or micro.rows must be smaller"

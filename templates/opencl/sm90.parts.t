@@ -1,5 +1,5 @@
-%# What a consumer's warpgroup does with its 64 rows, apart from the order; or a warp with a slice of 16 and keys of its own. How the rows of a slice are divided is said by the tile if
-%# sequences are packed, and is the same for all tiles otherwise.
+%# What a consumer's warpgroup does with its 64 rows, apart from the order; or a warp with a slice of 16 and keys of its own. How
+%# the rows of a slice are divided is said by the tile if sequences are packed, and is the same for all tiles otherwise.
 % let SLICED = PACKED ? "at" : "&x->d"
 % let SLICED_ROWS = PACKED ? "at->rows" : "x->d.rows"
 /* A warpgroup's part of a tile; S, P and O are in fragments. */
