@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "arrays.h"
 #include "runtime/numerics/convert.h"
 #include "shell.h"
 
@@ -39,33 +40,6 @@ static double *cell(const struct cube *c, int64_t b, int64_t h, int64_t row, int
 }
 
 /* ---- files ---- */
-
-struct npy layer_load(const char *path)
-{
-    struct npy a;
-    struct gen_error err;
-    if (npy_read(path, &a, &err))
-        fail_msg("%s", err.text);
-    return a;
-}
-
-void layer_store(const char *path, const struct npy *a)
-{
-    struct npy_staged out;
-    struct gen_error err;
-    if (npy_stage(path, a, &out, &err) || npy_commit(&out, 1, &err))
-        fail_msg("%s", err.text);
-    npy_discard(&out, 1);
-}
-
-struct npy layer_array(enum npy_type type, int dims, const int64_t *sides)
-{
-    struct npy out;
-    struct gen_error err;
-    if (npy_new("array", type, dims, sides, &out, &err))
-        fail_msg("%s", err.text);
-    return out;
-}
 
 static enum npy_type stored_as(enum dtype t)
 {
@@ -126,7 +100,7 @@ static int64_t index_of(const struct place *p, int64_t b, int64_t h, int64_t row
 static struct npy file_of(const struct place *p, enum dtype t)
 {
     int64_t sides[4] = {p->first, p->bshd ? p->length : p->heads, p->bshd ? p->heads : p->length, p->width};
-    return layer_array(stored_as(t), p->flat ? 3 : 4, sides + p->flat);
+    return array_new(stored_as(t), p->flat ? 3 : 4, sides + p->flat);
 }
 
 /* Random, rounded to the type; in the file NaN wherever nobody may look. */
@@ -146,14 +120,14 @@ static struct cube make_tensor(const struct place *p, int64_t batch, enum dtype 
                     *cell(&c, b, h, row, e) = x;
                     dtype_store(t, file.data, index_of(p, b, h, row) + e, x);
                 }
-    layer_store(path, &file);
+    array_store(path, &file);
     npy_free(&file);
     return c;
 }
 
 static void store_starts(const char *path, const int64_t *lengths, int64_t batch, enum npy_type type)
 {
-    struct npy a = layer_array(type, 1, (int64_t[]){batch + 1});
+    struct npy a = array_new(type, 1, (int64_t[]){batch + 1});
     int64_t at = 0;
     for (int64_t b = 0; b <= batch; b++) {
         if (type == NPY_I32)
@@ -162,15 +136,15 @@ static void store_starts(const char *path, const int64_t *lengths, int64_t batch
             ((int64_t *)a.data)[b] = at;
         at += b < batch ? lengths[b] : 0;
     }
-    layer_store(path, &a);
+    array_store(path, &a);
     npy_free(&a);
 }
 
 static void store_lengths(const char *path, const int64_t *lengths, int64_t batch)
 {
-    struct npy a = layer_array(NPY_I64, 1, &batch);
+    struct npy a = array_new(NPY_I64, 1, &batch);
     memcpy(a.data, lengths, (size_t)batch * sizeof *lengths);
-    layer_store(path, &a);
+    array_store(path, &a);
     npy_free(&a);
 }
 
@@ -178,13 +152,13 @@ static void store_lengths(const char *path, const int64_t *lengths, int64_t batc
 static struct npy make_table(const struct layer *l)
 {
     int64_t columns = (longest(l->kv_len, l->batch) + l->page - 1) / l->page + 1;
-    struct npy t = layer_array(NPY_I32, 2, (int64_t[]){l->batch, columns});
+    struct npy t = array_new(NPY_I32, 2, (int64_t[]){l->batch, columns});
     for (int64_t b = 0; b < l->batch; b++)
         for (int64_t i = 0; i < columns; i++) {
             bool needed = i * l->page < l->kv_len[b];
             ((int32_t *)t.data)[b * columns + i] = needed ? (int32_t)(l->batch * columns - b * columns - i) : -1;
         }
-    layer_store("table.npy", &t);
+    array_store("table.npy", &t);
     return t;
 }
 
@@ -201,7 +175,7 @@ static struct npy make_scores(const struct layer *l, enum npy_type type, const i
     int64_t sides[4];
     for (int i = 0; i < 4; i++)
         sides[i] = asked[i] ? asked[i] : all[i];
-    return layer_array(type, 4, sides);
+    return array_new(type, 4, sides);
 }
 
 static enum dtype number_type(enum npy_type t)
@@ -226,23 +200,23 @@ static void make_bias_and_mask(const struct layer *l, uint64_t seed, struct data
                                                                     : 2 * random_normal(&seed);
             dtype_store(number_type(t), d->bias.data, i, x);
         }
-        layer_store("bias.npy", &d->bias);
+        array_store("bias.npy", &d->bias);
     }
     if (l->mask) {
         d->mask = make_scores(l, !strcmp(l->mask, "bool") ? NPY_BOOL : NPY_U8, l->mask_sides, &d->table);
         for (int64_t i = 0; i < d->mask.count; i++)
             ((unsigned char *)d->mask.data)[i] =
                 !(l->mask_empties && in_first_rows(&d->mask, i)) && random_below(&seed, 3) > 0;
-        layer_store("mask.npy", &d->mask);
+        array_store("mask.npy", &d->mask);
     }
 }
 
 static struct npy make_heads(const char *path, int64_t heads, uint64_t seed)
 {
-    struct npy a = layer_array(NPY_F32, 1, &heads);
+    struct npy a = array_new(NPY_F32, 1, &heads);
     for (int64_t h = 0; h < heads; h++)
         ((float *)a.data)[h] = fabsf(random_normal(&seed)) / 4;
-    layer_store(path, &a);
+    array_store(path, &a);
     return a;
 }
 
@@ -381,7 +355,7 @@ static double tolerance(enum dtype t)
 
 static void judge(const struct layer *l, const struct data *d, const char *options)
 {
-    struct npy o = layer_load("o.npy"), lse = layer_load("l.npy");
+    struct npy o = array_load("o.npy"), lse = array_load("l.npy");
     struct place p = place_of(l, false, NULL, l->dv);
     struct npy like = file_of(&p, l->o_type);
     assert_true(o.type == like.type && o.dims == like.dims && o.count == like.count);

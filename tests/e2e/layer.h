@@ -1,6 +1,6 @@
 /* layer.h - small problems with features, for the end-to-end tests: writes one as the .npy files that `attngen run`
  * takes, in any layout, and judges what it wrote against the definition, row by row in double precision. What it is not:
- * the library's reference (runtime/reference.c); it shares no line with it, nor with the kernels. */
+ * the library's reference (runtime/numerics/reference.c); it shares no line with it, nor with the kernels. */
 #ifndef ATTNGEN_TESTS_LAYER_H
 #define ATTNGEN_TESTS_LAYER_H
 
@@ -8,7 +8,6 @@
 #include <stdint.h>
 
 #include "../../gen/fields.h"
-#include "runtime/cli/npy.h"
 
 enum { LAYER_BATCH = 4, LAYER_NO_BOUND = -1 };
 enum layer_align { LAYER_BOTTOM_RIGHT, LAYER_TOP_LEFT, LAYER_OFFSET };
@@ -44,10 +43,5 @@ void layer_check(const struct layer *l, uint64_t seed, const char *more);
 void layer_options(const struct layer *l, char *out, size_t room);
 /* The files alone. */
 void layer_write(const struct layer *l, uint64_t seed);
-
-/* Arrays in files; they fail the test when they cannot. */
-struct npy layer_load(const char *path);
-void layer_store(const char *path, const struct npy *a);
-struct npy layer_array(enum npy_type type, int dims, const int64_t *sides);
 
 #endif

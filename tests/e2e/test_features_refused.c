@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "arrays.h"
 #include "layer.h"
 #include "shell.h"
 
@@ -30,8 +31,8 @@ static void refuse(const char *message, const char *command)
 
 static void store(const char *path, enum npy_type type, int dims, const int64_t *sides)
 {
-    struct npy a = layer_array(type, dims, sides);
-    layer_store(path, &a);
+    struct npy a = array_new(type, dims, sides);
+    array_store(path, &a);
     npy_free(&a);
 }
 #define STORE(path, type, ...)                                                                                         \
@@ -39,9 +40,9 @@ static void store(const char *path, enum npy_type type, int dims, const int64_t 
 
 static void store_integers(const char *path, int dims, const int64_t *sides, const int64_t *values)
 {
-    struct npy a = layer_array(NPY_I64, dims, sides);
+    struct npy a = array_new(NPY_I64, dims, sides);
     memcpy(a.data, values, a.size);
-    layer_store(path, &a);
+    array_store(path, &a);
     npy_free(&a);
 }
 
@@ -71,9 +72,9 @@ static void test_bias_and_mask(void **state)
     refuse("u.npy: error: its type is uint16; expected float32 or float16, or bf16 queries\n", RUN "--bias u.npy");
     refuse("f.npy: error: its type is float32; expected bool or uint8 (--bias adds numbers)\n", RUN "--mask f.npy");
     refuse("m.npy: error: its shape is [2, 1, 1, 6]; expected [2, 4, 5, 7], each side that or 1\n", RUN "--mask m.npy");
-    struct npy mask = layer_array(NPY_U8, 4, (int64_t[]){1, 1, 5, 7});
+    struct npy mask = array_new(NPY_U8, 4, (int64_t[]){1, 1, 5, 7});
     ((unsigned char *)mask.data)[9] = 255;
-    layer_store("m.npy", &mask);
+    array_store("m.npy", &mask);
     npy_free(&mask);
     refuse("m.npy: error: it holds 255; expected 0, or 1 where a key takes part\n", RUN "--mask m.npy");
     refuse("absent.npy: error: it cannot be opened: No such file or directory; expected a .npy file\n",

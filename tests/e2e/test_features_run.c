@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "runtime/numerics/convert.h"
+#include "arrays.h"
 #include "layer.h"
 #include "shell.h"
 
@@ -273,20 +274,20 @@ static void test_types_of_arrays(void **state)
     l.kv_type = DTYPE_F32;
     layer_write(&l, seed);
     for (int i = 0; i < 2; i++)
-        wide[i] = layer_load(i ? "v.npy" : "k.npy");
+        wide[i] = array_load(i ? "v.npy" : "k.npy");
     shell_ok(&said, RUN "-o o.npy --dtype kv=f16");
     shell_ok(&said, RUN "-o half.npy --dtype kv=f16,o=f16");
     for (int i = 0; i < 2; i++) {
-        struct npy narrow = layer_array(NPY_F16, 4, wide[i].shape);
+        struct npy narrow = array_new(NPY_F16, 4, wide[i].shape);
         for (int64_t e = 0; e < narrow.count; e++)
             dtype_store(DTYPE_F16, narrow.data, e, ((float *)wide[i].data)[e]);
-        layer_store(i ? "v.npy" : "k.npy", &narrow);
+        array_store(i ? "v.npy" : "k.npy", &narrow);
         npy_free(&narrow);
         npy_free(&wide[i]);
     }
     shell_ok(&said, RUN "-o o2.npy");
     assert_same_files("o.npy", "o2.npy");
-    struct npy half = layer_load("half.npy");
+    struct npy half = array_load("half.npy");
     assert_int_equal(half.type, NPY_F16);
     npy_free(&half);
     shell_clean();
@@ -328,12 +329,12 @@ static void test_pytorch_attn_mask(void **state)
                       .mask = "bool",
                       .mask_sides = {1, 1}};
     layer_check(&l, seed, "");
-    struct npy mask = layer_load("mask.npy"), bias = layer_array(NPY_F32, 4, mask.shape);
+    struct npy mask = array_load("mask.npy"), bias = array_new(NPY_F32, 4, mask.shape);
     for (int64_t i = 0; i < mask.count; i++)
         ((float *)bias.data)[i] = ((unsigned char *)mask.data)[i] ? 0 : -INFINITY;
-    layer_store("bias.npy", &bias);
+    array_store("bias.npy", &bias);
     shell_ok(&said, "\"$ATTNGEN\" run -q q.npy -k k.npy -v v.npy -o o2.npy --bias bias.npy");
-    struct npy a = layer_load("o.npy"), b = layer_load("o2.npy");
+    struct npy a = array_load("o.npy"), b = array_load("o2.npy");
     for (int64_t i = 0; i < a.count; i++)
         assert_true(fabsf(((float *)a.data)[i] - ((float *)b.data)[i]) < 2e-5f);
     struct npy *const array[] = {&mask, &bias, &a, &b};
@@ -356,16 +357,16 @@ static void test_pytorch_enable_gqa_and_scale(void **state)
 static void show_mask(int64_t sq, int64_t skv, const char *options, const char *const *rows)
 {
     struct said said;
-    struct npy q = layer_array(NPY_F32, 4, (int64_t[]){1, 1, sq, 4}),
-               k = layer_array(NPY_F32, 4, (int64_t[]){1, 1, skv, 4});
-    struct npy v = layer_array(NPY_F32, 4, (int64_t[]){1, 1, skv, skv});
+    struct npy q = array_new(NPY_F32, 4, (int64_t[]){1, 1, sq, 4}),
+               k = array_new(NPY_F32, 4, (int64_t[]){1, 1, skv, 4});
+    struct npy v = array_new(NPY_F32, 4, (int64_t[]){1, 1, skv, skv});
     for (int64_t j = 0; j < skv; j++)
         ((float *)v.data)[j * skv + j] = 1;
-    layer_store("q.npy", &q);
-    layer_store("k.npy", &k);
-    layer_store("v.npy", &v);
+    array_store("q.npy", &q);
+    array_store("k.npy", &k);
+    array_store("v.npy", &v);
     shell_ok(&said, "\"$ATTNGEN\" run -q q.npy -k k.npy -v v.npy -o o.npy %s", options);
-    struct npy o = layer_load("o.npy");
+    struct npy o = array_load("o.npy");
     for (int64_t i = 0; i < sq; i++) {
         int seen = 0;
         for (int64_t j = 0; j < skv; j++)
@@ -435,21 +436,21 @@ static void test_cache_batch_idx(void **state)
     struct layer l = {.batch = 3, .heads = 2, .kv_heads = 2, .d = 8, .dv = 8, .q_len = {1, 1, 1}, .kv_len = {9, 9, 9}};
     const int32_t order[3] = {2, 0, 2};
     layer_write(&l, seed);
-    struct npy table = layer_array(NPY_I32, 2, (int64_t[]){3, 1});
+    struct npy table = array_new(NPY_I32, 2, (int64_t[]){3, 1});
     memcpy(table.data, order, sizeof order);
-    layer_store("table.npy", &table);
+    array_store("table.npy", &table);
     shell_ok(&said, "\"$ATTNGEN\" run -q q.npy -k k.npy -v v.npy -o o.npy --block-table table.npy");
     for (int i = 0; i < 2; i++) { /* the same by hand */
-        struct npy cache = layer_load(i ? "v.npy" : "k.npy"), chosen = layer_array(NPY_F32, 4, cache.shape);
+        struct npy cache = array_load(i ? "v.npy" : "k.npy"), chosen = array_new(NPY_F32, 4, cache.shape);
         size_t page = cache.size / 3;
         for (int b = 0; b < 3; b++)
             memcpy((char *)chosen.data + (size_t)b * page, (char *)cache.data + (size_t)order[b] * page, page);
-        layer_store(i ? "v2.npy" : "k2.npy", &chosen);
+        array_store(i ? "v2.npy" : "k2.npy", &chosen);
         npy_free(&cache);
         npy_free(&chosen);
     }
     shell_ok(&said, "\"$ATTNGEN\" run -q q.npy -k k2.npy -v v2.npy -o o2.npy");
-    struct npy a = layer_load("o.npy"), b = layer_load("o2.npy");
+    struct npy a = array_load("o.npy"), b = array_load("o2.npy");
     for (int64_t i = 0; i < a.count; i++)
         assert_true(fabsf(((float *)a.data)[i] - ((float *)b.data)[i]) < 2e-5f);
     npy_free(&a);

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/cli/npy.h"
+#include "arrays.h"
 #include "runtime/numerics/convert.h"
 #include "runtime/numerics/narrow.h"
 #include "shell.h"
@@ -20,32 +20,10 @@
 enum { B = 2, H = 2, S = 24, D = 64, DV = 32 };
 #define RUN "\"$ATTNGEN\" run -q q.npy -o o.npy --causal "
 
-static struct npy array(enum npy_type type, int dims, const int64_t *shape)
-{
-    struct npy out;
-    struct gen_error err;
-    if (npy_new("array", type, dims, shape, &out, &err))
-        fail_msg("%s", err.text);
-    return out;
-}
-
 static void store(const char *path, struct npy *a)
 {
-    struct npy_staged out;
-    struct gen_error err;
-    if (npy_stage(path, a, &out, &err) || npy_commit(&out, 1, &err))
-        fail_msg("%s", err.text);
-    npy_discard(&out, 1);
+    array_store(path, a);
     npy_free(a);
-}
-
-static struct npy load(const char *path)
-{
-    struct npy a;
-    struct gen_error err;
-    if (npy_read(path, &a, &err))
-        fail_msg("%s", err.text);
-    return a;
 }
 
 /* The place of scale [b, h, i], and how many scales there are: all separate, or shared along some sides. */
@@ -63,9 +41,9 @@ static void store_narrow(const char *name, enum dtype t, bool bshd, struct grain
 {
     char path[64];
     const int64_t bytes = width / dtype_values(t) * (int64_t)dtype_size(t);
-    struct npy stored = array(t == DTYPE_INT8 ? NPY_I8 : NPY_U8, 4, (int64_t[]){B, bshd ? S : H, bshd ? H : S, bytes});
-    struct npy wide = array(NPY_F32, 4, (int64_t[]){B, bshd ? S : H, bshd ? H : S, width});
-    struct npy scales = array(NPY_F32, 3, bshd ? (int64_t[]){g.batch, g.rows, g.heads} : (int64_t[]){g.batch, g.heads, g.rows});
+    struct npy stored = array_new(t == DTYPE_INT8 ? NPY_I8 : NPY_U8, 4, (int64_t[]){B, bshd ? S : H, bshd ? H : S, bytes});
+    struct npy wide = array_new(NPY_F32, 4, (int64_t[]){B, bshd ? S : H, bshd ? H : S, width});
+    struct npy scales = array_new(NPY_F32, 3, bshd ? (int64_t[]){g.batch, g.rows, g.heads} : (int64_t[]){g.batch, g.heads, g.rows});
     fill_normal(stored.data, t, (size_t)(B * H * S * width), seed);
     for (int64_t k = 0; k < scales.count; k++)
         ((float *)scales.data)[k] = (1 + 0.25f * (float)random_below(&seed, 8)) / 96;
@@ -89,7 +67,7 @@ static void store_narrow(const char *name, enum dtype t, bool bshd, struct grain
 
 static void store_queries(bool bshd)
 {
-    struct npy q = array(NPY_F32, 4, (int64_t[]){B, bshd ? 7 : 2 * H, bshd ? 2 * H : 7, D});
+    struct npy q = array_new(NPY_F32, 4, (int64_t[]){B, bshd ? 7 : 2 * H, bshd ? 2 * H : 7, D});
     fill_normal(q.data, DTYPE_F32, (size_t)q.count, 1);
     store("q.npy", &q);
 }
@@ -131,9 +109,9 @@ static void test_pages(void **state)
             store_narrow(name, (enum dtype)t, false, (struct grain){B, H, S}, x ? DV : D, 4 + (uint64_t)x);
             for (int s = 0; s < 1 + scaled; s++) { /* numbers, then scales: [page, head, row of it, ...] */
                 snprintf(path, sizeof path, s ? "%s_scales.npy" : "%s.npy", name);
-                struct npy from = load(path);
+                struct npy from = array_load(path);
                 const int64_t size = (int64_t)from.size / (B * H * S);
-                struct npy to = array(from.type, from.dims, (int64_t[]){B * 3, H, 8, from.shape[from.dims - 1]});
+                struct npy to = array_new(from.type, from.dims, (int64_t[]){B * 3, H, 8, from.shape[from.dims - 1]});
                 for (int64_t p = 0; p < B * 3; p++)
                     for (int64_t h = 0; h < H; h++)
                         memcpy((char *)to.data + (order[p] * H + h) * 8 * size,
@@ -143,7 +121,7 @@ static void test_pages(void **state)
                 npy_free(&from);
             }
         }
-        struct npy table = array(NPY_I32, 2, (int64_t[]){B, 3});
+        struct npy table = array_new(NPY_I32, 2, (int64_t[]){B, 3});
         memcpy(table.data, order, sizeof order);
         store("table.npy", &table);
         shell_ok(&said, "\"$ATTNGEN\" run -q q.npy -k k_wide.npy -v v_wide.npy -o want.npy --causal --device reference");
@@ -194,9 +172,9 @@ static void test_refusals(void **state)
     store_narrow("k", DTYPE_INT8, false, (struct grain){B, H, S}, D, 10);
     store_narrow("v", DTYPE_INT8, false, (struct grain){B, H, 2}, DV, 11);
     store_narrow("k4", DTYPE_Q4_0, false, (struct grain){1, 1, 1}, D, 12);
-    struct npy odd = array(NPY_U8, 4, (int64_t[]){B, H, S, 35});
+    struct npy odd = array_new(NPY_U8, 4, (int64_t[]){B, H, S, 35});
     store("odd.npy", &odd);
-    struct npy nan = load("k_wide.npy");
+    struct npy nan = array_load("k_wide.npy");
     ((float *)nan.data)[5] = NAN;
     store("nan.npy", &nan);
     refuse(1, "-k k.npy -v v.npy", "k.npy: error: its type is int8; expected --dtype kv=int8 for it");

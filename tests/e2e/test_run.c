@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/cli/npy.h"
+#include "arrays.h"
 #include "runtime/numerics/convert.h"
 #include "shell.h"
 
@@ -22,38 +22,16 @@
 #define RUN_MODEL "\"$ATTNGEN\" run -q " MODEL "/q.npy -k " MODEL "/k.npy -v " MODEL "/v.npy " MODEL_LENS
 #define RUN_SMALL "\"$ATTNGEN\" run -q q.npy -k k.npy -v v.npy -o o.npy "
 
-static struct npy load(const char *path)
-{
-    struct npy a;
-    struct gen_error err;
-    if (npy_read(path, &a, &err))
-        fail_msg("%s", err.text);
-    return a;
-}
-
 static struct npy load_model(const char *name)
 {
     char path[4400];
     snprintf(path, sizeof path, "%s/tests/data/minilm-layer3/%s", getenv("ROOT"), name);
-    return load(path);
-}
-
-static void store(const char *path, const struct npy *a)
-{
-    struct npy_staged out;
-    struct gen_error err;
-    if (npy_stage(path, a, &out, &err) || npy_commit(&out, 1, &err))
-        fail_msg("%s", err.text);
-    npy_discard(&out, 1);
+    return array_load(path);
 }
 
 static struct npy array(enum npy_type type, int64_t a, int64_t b, int64_t c, int64_t d)
 {
-    struct npy out;
-    struct gen_error err;
-    if (npy_new("array", type, 4, (int64_t[]){a, b, c, d}, &out, &err))
-        fail_msg("%s", err.text);
-    return out;
+    return array_new(type, 4, (int64_t[]){a, b, c, d});
 }
 
 static struct npy random_array(int64_t a, int64_t b, int64_t c, int64_t d, uint64_t seed)
@@ -98,7 +76,7 @@ static void test_model(void **state)
     assert_non_null(strstr(said.out, " on cpu by tcc, by estimate: planned in "));
     const char *second = strchr(said.out, '\n') + 1;
     assert_non_null(strstr(second, "largest difference from /"));
-    struct npy o = load("o.npy"), model = load_model("o.npy"), lse = load("l.npy");
+    struct npy o = array_load("o.npy"), model = load_model("o.npy"), lse = array_load("l.npy");
     double difference = largest_difference(&o, &model), said_difference = -1;
     assert_true(difference < 4e-6); /* the model's own is 1.1e-6 from exact */
     assert_int_equal(sscanf(strstr(second, "o.npy: ") + 7, "%lf", &said_difference), 1);
@@ -160,8 +138,8 @@ static void test_padding_does_not_matter(void **state)
     for (int64_t i = 0; i < k.count; i++)
         if (i / (12 * 256 * 32) == 1 && i / 32 % 256 >= 162)
             values(&k)[i] = values(&v)[i] = NAN;
-    store("k.npy", &k);
-    store("v.npy", &v);
+    array_store("k.npy", &k);
+    array_store("v.npy", &v);
     npy_free(&k);
     npy_free(&v);
     shell_ok(&said, RUN_MODEL "-o o.npy --json");
@@ -188,7 +166,7 @@ static void test_model_in_other_types(void **state)
         struct said said;
         /* float32 arrays are rounded first, and the output is float32 ... */
         shell_ok(&said, RUN_MODEL "-o o.npy --dtype %s", rows[i].name);
-        struct npy o = load("o.npy");
+        struct npy o = array_load("o.npy");
         assert_int_equal(o.type, NPY_F32);
         double difference = largest_difference(&o, &model);
         assert_true(difference > 1e-6 && difference < rows[i].limit);
@@ -198,13 +176,13 @@ static void test_model_in_other_types(void **state)
             struct npy wide = load_model(names[n]), narrow = array(rows[i].type, 2, 12, 256, 32);
             for (int64_t e = 0; e < wide.count; e++)
                 dtype_store(rows[i].dtype, narrow.data, e, values(&wide)[e]);
-            store(names[n], &narrow);
+            array_store(names[n], &narrow);
             npy_free(&wide);
             npy_free(&narrow);
         }
         shell_ok(&said, "\"$ATTNGEN\" run -q q.npy -k k.npy -v v.npy " MODEL_LENS "-o n.npy%s",
                  rows[i].dtype == DTYPE_BF16 ? " --dtype bf16" : "");
-        struct npy n = load("n.npy");
+        struct npy n = array_load("n.npy");
         assert_int_equal(n.type, rows[i].type);
         for (int64_t e = 0; e < n.count; e++)
             assert_true(dtype_load(rows[i].dtype, n.data, e) == values(&o)[e]);
@@ -274,7 +252,7 @@ static struct npy swapped(const struct npy *a)
 static void compare_with_reference(const struct problem *p, const struct npy *q, const struct npy *k,
                                    const struct npy *v, const char *options)
 {
-    struct npy o = load("o.npy"), lse = load("l.npy");
+    struct npy o = array_load("o.npy"), lse = array_load("l.npy");
     assert_true(o.dims == 4 && lse.dims == 3 && o.shape[3] == p->dv);
     if (strstr(options, "bshd")) {
         struct npy back = swapped(&o);
@@ -315,14 +293,14 @@ static void check_problem(const struct problem *given, const char *options)
         ((int64_t *)lens.data)[b] = p.lens[b];
         whole &= p.lens[b] == p.skv;
     }
-    store("lens.npy", &lens);
+    array_store("lens.npy", &lens);
     npy_free(&lens);
     for (int bshd = 0; bshd < 2; bshd++) {
         struct said said;
         char all[200];
         for (int n = 0; n < 3; n++) {
             struct npy turned = swapped(&in[n]);
-            store(names[n], bshd ? &turned : &in[n]);
+            array_store(names[n], bshd ? &turned : &in[n]);
             npy_free(&turned);
         }
         snprintf(all, sizeof all, "%s%s%s", options, whole ? "" : " --kv-lens lens.npy", bshd ? " --layout bshd" : "");
@@ -372,9 +350,9 @@ static void test_causal_against_the_definition(void **state)
 static void write_inputs(void)
 {
     struct npy q = random_array(2, 4, 5, 16, 1), k = random_array(2, 2, 7, 16, 2), v = random_array(2, 2, 7, 8, 3);
-    store("q.npy", &q);
-    store("k.npy", &k);
-    store("v.npy", &v);
+    array_store("q.npy", &q);
+    array_store("k.npy", &k);
+    array_store("v.npy", &v);
     npy_free(&q);
     npy_free(&k);
     npy_free(&v);
@@ -399,11 +377,11 @@ static void test_refuses_arrays_that_do_not_fit(void **state)
     struct npy wide = random_array(2, 4, 5, 577, 1), flat = random_array(2, 4, 5, 16, 1);
     flat.dims = 3;
     flat.shape[2] = 5 * 16;
-    store("k3.npy", &k3);
-    store("d24.npy", &d24);
-    store("v6.npy", &v6);
-    store("wide.npy", &wide);
-    store("flat.npy", &flat);
+    array_store("k3.npy", &k3);
+    array_store("d24.npy", &d24);
+    array_store("v6.npy", &v6);
+    array_store("wide.npy", &wide);
+    array_store("flat.npy", &flat);
     refuse(1, "absent.npy: error: it cannot be opened: No such file or directory; expected a .npy file\n",
            RUN_SMALL "--compare absent.npy");
     refuse(1, "k3.npy: error: it has 3 heads; expected a divisor of the 4 heads of q.npy\n",
@@ -437,11 +415,11 @@ static void test_refuses_types_that_do_not_fit(void **state)
     write_inputs();
     struct npy h = array(NPY_F16, 2, 4, 5, 16), u = array(NPY_U16, 2, 4, 5, 16), i = array(NPY_I32, 2, 4, 5, 16),
                wide = array(NPY_F64, 2, 4, 5, 16), bias = array(NPY_F64, 1, 1, 5, 7);
-    store("h.npy", &h);
-    store("u.npy", &u);
-    store("i.npy", &i);
-    store("wide.npy", &wide);
-    store("bias.npy", &bias);
+    array_store("h.npy", &h);
+    array_store("u.npy", &u);
+    array_store("i.npy", &i);
+    array_store("wide.npy", &wide);
+    array_store("bias.npy", &bias);
 #define RUN_SAME(name) "\"$ATTNGEN\" run -q " name " -k " name " -v " name " -o o.npy "
     refuse(1, "u.npy: error: its type is uint16; expected --dtype bf16 for it\n", RUN_SAME("u.npy"));
     refuse(1, "u.npy: error: its type is uint16; expected --dtype bf16 for it\n", RUN_SAME("u.npy") "--dtype f16");
