@@ -92,6 +92,29 @@ static void test_plan(void **state)
     tune_result_free(&r);
 }
 
+/* A patient search that found nothing but a wrong kernel has made no winner. */
+static void test_only_wrong_ones(void **state)
+{
+    struct fixture *f = *state;
+    struct tune_result r;
+    struct gen_error err = {0};
+    struct buf key = {0};
+    struct cache_entry e;
+    search(f, ATTN_MEASURE, 20, false, 2, &r);
+    tune_result_free(&r);
+    assert_int_equal(tune_key(f->t.device, &f->t.target, &key, &err), 0);
+    assert_true(cache_load(f->t.place->cache, key.data, &e));
+    assert_int_equal(e.n, 2);
+    e.rows[1].state = CACHE_WRONG, e.rows[1].patient = true;
+    e.rows[0].state = CACHE_TIMED;
+    assert_int_equal(cache_store(f->t.place->cache, &e, &err), 0);
+    cache_entry_free(&e);
+    buf_free(&key);
+    search(f, ATTN_PATIENT, 20, false, 2, &r);
+    assert_false(r.from_cache);
+    tune_result_free(&r);
+}
+
 /* Too little time to come to all: what was measured before stands in for what was not reached. */
 static void test_time_limit(void **state)
 {
@@ -201,6 +224,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_FIXTURE(test_after_measure),
         WITH_FIXTURE(test_plan),
+        WITH_FIXTURE(test_only_wrong_ones),
         WITH_FIXTURE(test_time_limit),
         WITH_FIXTURE(test_interrupted),
         cmocka_unit_test(test_rows_that_settle),

@@ -546,6 +546,52 @@ static void test_other_source(void **state)
     tune_result_free(&r);
 }
 
+/* Those that are in the cache as slower than such a winner are timed again, too. */
+static void test_behind_other_source(void **state)
+{
+    struct fixture *f = *state;
+    struct tune_result r;
+    struct gen_error err = {0};
+    struct buf key = {0};
+    struct cache_entry e;
+    tune_some(f, TUNER_SOME, MEASURE, &r);
+    assert_int_equal(tune_key(f->t.device, &f->t.target, &key, &err), 0);
+    assert_true(cache_load(f->t.place->cache, key.data, &e));
+    assert_int_equal(e.n, TUNER_SOME);
+    for (int i = 0; i < e.n; i++)
+        e.rows[i].state = i ? CACHE_DROPPED : CACHE_TIMED;
+    e.rows[0].source ^= 1;
+    assert_int_equal(remove(r.path), 0); /* else what was timed stands beside what is stored */
+    tune_result_free(&r);
+    assert_int_equal(cache_store(f->t.place->cache, &e, &err), 0);
+    tune_some(f, TUNER_SOME, MEASURE, &r);
+    assert_false(r.from_cache);
+    assert_int_equal(f->settled, TUNER_SOME);
+    cache_entry_free(&e);
+    buf_free(&key);
+    tune_result_free(&r);
+}
+
+/* What this process alone cannot use is not in the cache as bad. */
+static void test_foreign(void **state)
+{
+    struct fixture *f = *state;
+    struct tune_result r;
+    struct gen_error err = {0};
+    struct buf key = {0};
+    struct cache_entry e;
+    f->cpu->isa[ISA_AVX512] = false;
+    f->t.some[1].field[F_ISA] = ISA_AVX512;
+    tune_some(f, 2, MEASURE, &r);
+    assert_int_equal(row_of(&r, &f->t.some[1])->state, ROW_REJECTED);
+    tune_result_free(&r);
+    assert_int_equal(tune_key(f->t.device, &f->t.target, &key, &err), 0);
+    assert_true(cache_load(f->t.place->cache, key.data, &e));
+    assert_int_equal(e.n, 1);
+    cache_entry_free(&e);
+    buf_free(&key);
+}
+
 static void test_damaged_cache(void **state)
 {
     struct fixture *f = *state;
@@ -772,6 +818,8 @@ int main(void)
         WITH_FIXTURE(test_time_limit),
         WITH_FIXTURE(test_rejected),
         WITH_FIXTURE(test_other_source),
+        WITH_FIXTURE(test_behind_other_source),
+        WITH_FIXTURE(test_foreign),
         WITH_FIXTURE(test_damaged_cache),
         WITH_FIXTURE(test_no_cache),
         WITH_FIXTURE(test_key),
