@@ -148,27 +148,94 @@ static struct shape read_shape(const struct variant *v, const struct tune_target
 
 /* ---- how work is shared out among threads, as runtime/cpu/execute.c and the kernels do it ---- */
 
-/* The cycles until all threads have finished: a unit of work is a KV head of a sequence, which has so many tiles of queries and is
- * packed first: by each part of it; or once by each thread that keeps it, where there are fewer units than threads; or once and
- * for all threads. */
-static double packed_cycles(const struct tune_target *t, double tiles, double tile, double pack)
+/* Threads do not finish equal work at the same time: they begin one after another, and some share a core. How much later the last
+ * of many does, as a share of the work: on 16 threads of a Xeon launches of 25 to 100 us took 1.2 to 1.5 times as long by medians
+ * as the best of them. */
+static const double LAG = 0.3;
+
+/* What is shared out among threads, which take pieces from a counter. All are alike but for a smaller rest, or the first is the
+ * longest, and they become shorter. */
+struct pieces {
+    double count, cycles, longest; /* cycles of the average piece and of the longest one */
+    bool falling;
+};
+
+/* Until so many threads that are alike have done them. Pieces that are alike are done in rounds, in which there may be room for the
+ * rest; of others only the longest may keep a thread for more than its share. */
+static double rounds_cycles(const struct pieces *p, double threads)
 {
-    const double units = (double)t->batch * t->kv_heads, threads = larger(1, t->threads);
+    const double all = p->count * p->cycles;
+    if (p->falling)
+        return larger(p->longest, all / threads);
+    const double whole = (double)(int64_t)(all / p->longest + 0.001), rest = larger(0, all - whole * p->longest);
+    const double rounds = whole > 0 ? up(whole, threads) / threads : 0;
+    return rounds * p->longest + (rounds * threads > whole ? 0 : rest);
+}
+
+/* How long threads wait in the end for the last one. Who is late takes fewer pieces, so that it is for one piece at most. */
+static double lag_cycles(const struct pieces *p, double threads)
+{
+    const double late = LAG * (1 - 1 / threads) * p->count * p->cycles / threads;
+    return late < p->cycles ? late : p->cycles;
+}
+
+static double taken_cycles(const struct pieces *p, double threads)
+{
+    return threads < 2 ? p->count * p->cycles : rounds_cycles(p, threads) + lag_cycles(p, threads);
+}
+
+/* A unit of work is a KV head of a sequence: its panels, of so many bytes, are packed in so many cycles by whoever attends. */
+struct unit {
+    double pack, bytes;
+    struct pieces tiles; /* of queries */
+};
+
+/* Each unit has a few threads, which all pack it. They pack another one only where more of its tiles are left than there are
+ * threads for each unit: that is when the teams of most threads have finished. */
+static double kept_cycles(const struct unit *u, double units, double threads)
+{
+    const double least = (double)(int64_t)(threads / units), most = up(threads, units) / units;
+    struct pieces all = u->tiles;
+    all.count *= units;
+    if (u->tiles.count * (1 - least / most) > threads / units)
+        return 1.5 * u->pack + taken_cycles(&all, threads);
+    return u->pack + rounds_cycles(&u->tiles, least) + lag_cycles(&all, threads);
+}
+
+/* The cycles until all threads have finished. A unit is packed first: by each part of it; or by each thread that keeps it, where
+ * there are fewer units than threads; or once and for all threads. */
+static double packed_cycles(const struct tune_target *t, const struct unit *u)
+{
+    const double units = (double)t->batch * t->kv_heads, threads = larger(1, t->threads), tiles = u->tiles.count;
     if (threads < 2)
-        return units * (pack + tiles * tile);
-    const double all = units * tiles;
-    if (tiles > 1 && units < threads)
-        return (KEEPERS * units > threads ? pack : units * pack / threads) + up(all, threads) / threads * tile;
+        return units * (u->pack + tiles * u->tiles.cycles);
+    if (tiles > 1 && units < threads) {
+        if (KEEPERS * units > threads && u->bytes <= KEPT_MOST)
+            return kept_cycles(u, units, threads);
+        struct pieces all = u->tiles;
+        all.count *= units;
+        return units * u->pack / threads + taken_cycles(&all, threads);
+    }
     double cuts = units < ENOUGH * threads && (int64_t)units % (int64_t)threads ? 2 : 1;
     cuts = cuts < tiles ? cuts : tiles;
-    return up(units * cuts, threads) / threads * (pack + tiles / cuts * tile);
+    const double part = u->pack + up(tiles, cuts) / cuts * u->tiles.cycles;
+    const struct pieces parts = {.count = units * cuts, .cycles = part, .longest = part};
+    return taken_cycles(&parts, threads);
 }
 
 /* The same of so many pieces, each as long as the others. */
-static double shared_cycles(const struct tune_target *t, double pieces, double piece)
+static double shared_cycles(const struct tune_target *t, double count, double cycles)
 {
-    const double threads = larger(1, t->threads);
-    return pieces < PARTS_A_THREAD * threads ? up(pieces, threads) / threads * piece : pieces / threads * piece;
+    const struct pieces p = {.count = count, .cycles = cycles, .longest = cycles};
+    return taken_cycles(&p, larger(1, t->threads));
+}
+
+/* The tiles of queries of a KV head. Under a causal mask that hides much, they differ by the keys that their rows see. */
+static struct pieces tiles_of(const struct shape *s, const struct tune_target *t, double count, double cycles, double longest)
+{
+    const double rows = s->rows < s->bq ? s->rows : s->bq, last = s->all - ((rows < s->all ? rows : s->all) - 1) / 2;
+    const double most = t->caller.field[F_CAUSAL] && !t->caller.field[F_WINDOW] ? last / s->keys : 1;
+    return (struct pieces){.count = count, .cycles = cycles, .longest = larger(1, most) * longest, .falling = most > 1.1};
 }
 
 /* ---- kernels that make panels of keys and values ---- */
@@ -220,11 +287,12 @@ static double tile_of_queries(const struct shape *s, const struct cpu *cpu, doub
     const double l1 = cpu->l1d ? (double)cpu->l1d : 32768, l2 = cpu->l2 ? (double)cpu->l2 : 524288, panel = s->nv * s->lanes;
     const double padded = up(rows, s->mr), blocks = padded / s->mr; /* of MR rows */
     const double keys = up(s->keys, panel) + s->edges * s->bk / 2, tiles = up(s->keys, s->bk) / s->bk + s->edges;
+    const double bk = s->bk < keys ? s->bk : keys;
     const double columns = up(s->dv, s->lanes) / s->lanes; /* vectors of them */
     const double full = (double)(int64_t)((columns - 1) / s->nv), last = columns - full * s->nv;
     const double score = keys / panel * s->d * step_cycles(s, s->nv);
     /* The value product goes through BK rows of V in a panel, again for each MR rows, beside its rows of P. */
-    const double far = 4 * s->bk * (panel + s->mr) > l1 ? 1.1 : 1;
+    const double far = 4 * bk * (panel + s->mr) > l1 ? 1.1 : 1;
     const double value = far * keys * (full * step_cycles(s, s->nv) + step_cycles(s, last));
     const double softmax = s->mr * keys * (s->costs->exponential + s->modify / 2) / s->lanes;
     /* For each tile of keys: calls, maxima and sums, and the outputs that are loaded, scaled and stored. */
@@ -232,7 +300,7 @@ static double tile_of_queries(const struct shape *s, const struct cpu *cpu, doub
     const double scores = s->mr * keys / s->lanes; /* which are stored */
     /* Panels come from the next cache for each tile of queries, most of which hides behind products; and for each block of rows,
      * beside queries and outputs, where a tile of keys does not fit. */
-    const double bytes = 4 * keys * (s->d + s->dv), tile = 4 * s->bk * (s->d + s->dv);
+    const double bytes = 4 * keys * (s->d + s->dv), tile = 4 * bk * (s->d + s->dv);
     const double again = (bytes > 0.8 * l2 ? bytes : 0) + (tile > 0.8 * l2 ? blocks * bytes : 0) +
                          (tile + 4 * rows * (s->d + s->dv) > 0.9 * l2 ? 4 * tiles * rows * (s->d + 2 * s->dv) : 0);
     const double block = s->costs->products * (score + value) / s->products + softmax + scores + tiles * visit + s->costs->block;
@@ -247,7 +315,10 @@ static double panel_cycles(const struct shape *s, const struct tune_target *t, c
     const double tiles = whole + (rest > 0 ? 1 : 0);
     const double rows = whole * tile_of_queries(s, cpu, s->bq) + (rest > 0 ? tile_of_queries(s, cpu, rest) : 0);
     const double group = t->kv_heads ? (double)t->heads / t->kv_heads : 1;
-    return packed_cycles(t, tiles * group, rows / tiles, pack_cycles(s, t, cpu));
+    const double tile = rows / tiles, longest = whole > 0 ? tile_of_queries(s, cpu, s->bq) : tile;
+    const struct unit u = {.pack = pack_cycles(s, t, cpu), .bytes = 4 * s->all * (s->d + s->dv),
+                           .tiles = tiles_of(s, t, tiles * group, tile, longest)};
+    return packed_cycles(t, &u);
 }
 
 /* ---- kernels that split keys ---- */
@@ -427,7 +498,10 @@ static double tile_cycles(const struct variant *v, const struct shape *s, const 
     const double row = (o.copied ? 30 : 0) + (o.copied_v ? 27 : 0);
     const double head = groups * (visited * block + group) + again + 1300 * tiles + row * s->rows;
     const double heads = t->kv_heads ? (double)t->heads / t->kv_heads : 1;
-    return packed_cycles(t, tiles * heads, head / tiles, pack_tiles_cycles(s, &o, cpu));
+    const double whole = s->rows < s->bq ? up(s->rows, 32) : s->bq, longest = head / groups * whole / 32;
+    const struct unit u = {.pack = pack_tiles_cycles(s, &o, cpu), .bytes = key * s->all,
+                           .tiles = tiles_of(s, t, tiles * heads, head / tiles, longest)};
+    return packed_cycles(t, &u);
 }
 
 double estimate_cycles(const struct variant *variant, const struct tune_target *target, const struct cpu *cpu)

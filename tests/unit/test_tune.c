@@ -242,6 +242,56 @@ static void test_model_of_a_xeon(void **state)
     assert_int_equal(best_on(&xeon, &many, ISA_AMX).field[F_TILE_K], 512);
 }
 
+/* On 16 threads of a Xeon heads of 512 tokens were fastest in tiles of 32 and of 64 queries: no thread is idle, and where one is
+ * late the others wait for little. Under a causal mask the tile that sees most keys must not be most of the work. */
+static void test_model_of_few_heads(void **state)
+{
+    static const struct {
+        int heads, tokens, dim, causal, threads;
+    } rows[] = {
+        {1, 512, 64, 0, 16}, {2, 512, 64, 0, 16},  {2, 512, 64, 1, 16}, {2, 512, 128, 0, 16},
+        {8, 512, 64, 0, 16}, {8, 512, 128, 0, 16}, {8, 512, 64, 1, 16}, {8, 512, 128, 1, 16},
+    };
+    (void)state;
+    const struct cpu xeon = {.model = "Intel(R) Xeon(R) Processor", .l1d = 49152, .l2 = 2 << 20, .l3 = 260 << 20};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct tune_target t =
+            target_of(1, rows[i].heads, rows[i].heads, rows[i].tokens, rows[i].tokens, rows[i].threads);
+        t.caller.field[F_DTYPE] = DTYPE_BF16;
+        t.caller.field[F_HEAD_DIM] = rows[i].dim;
+        t.caller.field[F_CAUSAL] = rows[i].causal;
+        const int tile = best_on(&xeon, &t, ISA_AMX).field[F_TILE_Q];
+        if (tile != 32 && tile != 64)
+            fail_msg("%d heads of %d tokens, D = %d, on %d threads: tiles of %d queries; expected 32 or 64", rows[i].heads,
+                     rows[i].tokens, rows[i].dim, rows[i].threads, tile);
+    }
+}
+
+/* The cycles of one head on a Xeon's isa avx512, in tiles of so many queries by 256 keys. */
+static double head_cycles(int tokens, int tile, int threads)
+{
+    const struct cpu xeon = {.model = "Intel(R) Xeon(R) Processor", .l1d = 49152, .l2 = 2 << 20, .l3 = 260 << 20};
+    const struct tune_target t = target_of(1, 1, 1, tokens, 512, threads);
+    struct variant v = variant_default(ISA_AVX512);
+    v.field[F_TILE_Q] = tile, v.field[F_TILE_K] = 256;
+    return estimate_cycles(&v, &t, &xeon) / threads; /* until the last thread has finished */
+}
+
+/* Two tiles that are alike take two threads about as long as one, and three take them two rounds. A last tile of one query takes
+ * next to nothing. Whatever the tiles, two threads, one of which waits for the other, take longer than half of the time of one. */
+static void test_model_of_rounds(void **state)
+{
+    (void)state;
+    const double one = head_cycles(128, 128, 2), two = head_cycles(256, 128, 2), three = head_cycles(384, 128, 2);
+    assert_true(two > one && two < 1.25 * one);
+    assert_true(three > 1.6 * two && three < 2 * two);
+    assert_true(head_cycles(257, 128, 2) < 1.1 * two);
+    assert_true(head_cycles(257, 224, 2) > 1.3 * head_cycles(257, 128, 2));
+    for (int tile = 64; tile <= 256; tile *= 2)
+        assert_true(head_cycles(2048, tile, 2) > 0.5 * head_cycles(2048, tile, 1));
+    assert_true(head_cycles(2048, 64, 16) < head_cycles(2048, 256, 16));
+}
+
 /* Few queries over many keys are what keys are split for. */
 static void test_model_splits_keys_of_few_queries(void **state)
 {
@@ -807,6 +857,8 @@ int main(void)
         cmocka_unit_test(test_problem_is_shortened),
         cmocka_unit_test(test_model),
         cmocka_unit_test(test_model_of_a_xeon),
+        cmocka_unit_test(test_model_of_few_heads),
+        cmocka_unit_test(test_model_of_rounds),
         cmocka_unit_test(test_model_splits_keys_of_few_queries),
         cmocka_unit_test(test_model_of_edges_and_threads),
         WITH_FIXTURE(test_measure_then_cache),
