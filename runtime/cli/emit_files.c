@@ -2,12 +2,15 @@
 #define _GNU_SOURCE
 #include "emit_files.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -15,6 +18,7 @@
 #include "signals.h"
 
 enum { READ_MOST = 64 << 20 };
+#define TEMP_NAME ".attngen-%ld-%u" /* a process number, and which of its directories */
 
 static int out_of_memory(void)
 {
@@ -48,6 +52,58 @@ static int fail_file(const struct staging *s, const char *file)
     return CLI_FAILED;
 }
 
+/* Waits until no other emit writes into the directory: both would read the same manifest, and one would lose what the other adds.
+ * False: the file system has no locks, and nobody waits; or a signal ends this one. */
+static bool lock(int dir)
+{
+    while (flock(dir, LOCK_EX | LOCK_NB) != 0) {
+        if ((errno != EWOULDBLOCK && errno != EINTR) || signals_wait())
+            return false;
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    }
+    return true;
+}
+
+/* A copy of the descriptor, which closedir closes. */
+static DIR *list(int dir)
+{
+    int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = copy < 0 ? NULL : fdopendir(copy);
+    if (!d && copy >= 0)
+        close(copy);
+    return d;
+}
+
+/* Removes a directory of staged files that a killed emit left, if that is what it is. */
+static void remove_left(int dir, const char *name)
+{
+    struct stat s;
+    int end = 0, left = -1;
+    if (sscanf(name, TEMP_NAME "%n", &(long){0}, &(unsigned){0}, &end) == 2 && end > 0 && !name[end])
+        left = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (left < 0)
+        return;
+    if (fstat(left, &s) == 0 && s.st_uid == geteuid() && (s.st_mode & 07777) == 0700) {
+        DIR *files = list(left);
+        for (struct dirent *f = files ? readdir(files) : NULL; f; f = readdir(files))
+            unlinkat(left, f->d_name, 0); /* which removes no directory */
+        if (files)
+            closedir(files);
+        unlinkat(dir, name, AT_REMOVEDIR);
+    }
+    close(left);
+}
+
+/* While this emit has the lock, no other's directory is in use. */
+static void sweep(int dir)
+{
+    DIR *all = list(dir);
+    for (struct dirent *e = all ? readdir(all) : NULL; e; e = readdir(all))
+        remove_left(dir, e->d_name);
+    if (all)
+        closedir(all);
+}
+
 int staging_open(const char *path, struct staging *out)
 {
     *out = (struct staging){.path = path, .dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .temp = -1};
@@ -55,8 +111,10 @@ int staging_open(const char *path, struct staging *out)
         print_line(stderr, "%s: error: %s; expected a directory to write into", path, strerror(errno));
         return CLI_FAILED;
     }
+    if (lock(out->dir))
+        sweep(out->dir);
     for (unsigned i = 0; i < 1000; i++) { /* left by another process with our number */
-        snprintf(out->temp_name, sizeof out->temp_name, ".attngen-%ld-%u", (long)getpid(), i);
+        snprintf(out->temp_name, sizeof out->temp_name, TEMP_NAME, (long)getpid(), i);
         if (!mkdirat(out->dir, out->temp_name, 0700)) {
             out->temp = openat(out->dir, out->temp_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
             break;

@@ -16,6 +16,8 @@ struct staging {
     int dir, temp;
     char temp_name[32];
 };
+
+/* Waits for another emit into the same directory, and removes what killed ones left there. */
 int staging_open(const char *path, struct staging *out);
 void staging_close(struct staging *s);
 

@@ -1,6 +1,6 @@
 /* test_interrupt.c - Ctrl-C in `attngen tune`, typed on a terminal: what was found is kept and said, and a second one
- * ends the program at once; other signals that end a program, also while emit writes. What it is not: the search that is
- * interrupted (tests/unit/test_tune_faults.c). */
+ * ends the program at once; other signals that end a program, also while emit writes, and several emits at once. What it is
+ * not: the search that is interrupted (tests/unit/test_tune_faults.c). */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -248,6 +248,39 @@ static void test_emit(void **state)
     }
 }
 
+/* What no program can do anything about: the next emit removes what is left, and nothing else. */
+static void test_killed_emit(void **state)
+{
+    (void)state;
+    static struct session s;
+    static struct said said;
+    char staged[64];
+    shell_ok(&said, "rm -rf old; mkdir old; mkdir -m 700 old/.attngen-1-x old/.attngen-mine; : > old/.attngen-1-2; "
+                    "mkdir -m 755 old/.attngen-2-0");
+    start(&s, "\"$ATTNGEN\" emit many.yaml -o old");
+    snprintf(staged, sizeof staged, "old/.attngen-%ld-0", (long)s.pid);
+    for (double end = now() + PATIENCE; access(staged, F_OK) != 0 && now() < end;)
+        usleep(100);
+    kill(s.pid, SIGKILL);
+    wait_end(&s);
+    assert_int_equal(access(staged, F_OK), 0);
+    shell_ok(&said, "\"$ATTNGEN\" emit --variant attn_f32_d16_on_c_q64k64_r4x2u1 -o old");
+    assert_int_equal(access(staged, F_OK), -1);
+    assert_int_equal(shell_files("old"), 6);
+}
+
+/* As `make -j` starts them: the manifest has the kernels of all. */
+static void test_emits_at_once(void **state)
+{
+    (void)state;
+    static struct said said;
+    for (int i = 0; i < 5; i++) {
+        shell_ok(&said, "rm -rf k; for d in 16 24 32 40 48 56; do \"$ATTNGEN\" emit --variant attn_f32_d${d}_on_c_q64k64_r4x2u1 "
+                        "-o k & done; wait; grep -c '\"name\": ' k/manifest.json; ls -A k | wc -l");
+        assert_string_equal(said.out, "6\n7\n");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -257,6 +290,8 @@ int main(void)
         cmocka_unit_test(test_twice),
         cmocka_unit_test(test_other_signals),
         cmocka_unit_test(test_emit),
+        cmocka_unit_test(test_killed_emit),
+        cmocka_unit_test(test_emits_at_once),
     };
     return cmocka_run_group_tests(tests, shell_enter, shell_leave);
 }
