@@ -1138,6 +1138,8 @@ static struct rows rows_from(const struct attn_args *a, const struct sequence *s
         x.from = least(x.from, from), x.end = most(x.end, end);
         x.seen_from = most(x.seen_from, from), x.seen_end = least(x.seen_end, end);
     }
+    if (x.from >= x.end)
+        x.from = x.end = 0; /* no row sees a key, and behind the last one there may be no page */
     return x;
 }
 

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "../../gen/gen.h"
+#include "../../gen/invariant.h"
 #include "../../gen/space.h"
 #include "runtime/cpu/processor.h"
 #include "runtime/cpu/tcc.h"
@@ -132,6 +133,7 @@ static void try_edges(void **state, const struct edge *edges, size_t count)
                 split_keys(&v);
             for (const struct set *s = edges[i].set; s < edges[i].set + MOST_SET && s->value; s++)
                 v.field[s->id] = s->value;
+            invariant_set(&v);
             if (isa_language(isa) != LANGUAGE_C || !f->cpu.isa[isa] || gen_check(f->gen, &v, &err) != 0)
                 continue;
             failed += try_variant(f, &edges[i], &v);
@@ -144,6 +146,7 @@ static void try_edges(void **state, const struct edge *edges, size_t count)
 
 #define TRY(state, edges) try_edges(state, edges, sizeof(edges) / sizeof *(edges))
 #define WINDOW(left, right) .draw = {.fixed_window = true, .window = {left, right}, .masked = MASKED_NONE}
+#define BEHIND_PAGES {.typical = true, .fixed_window = true, .window = {4, 1}, .page_size = 3, .masked = MASKED_NONE}
 #define UNMASKED .draw.masked = MASKED_NONE
 
 /* Each feature that can leave a row without keys, with a sink and without: O = 0, LSE = -inf. */
@@ -160,6 +163,12 @@ static void test_rows_without_keys(void **state)
         {{{F_WINDOW, 1}}, {"window before all keys", 1, 2, 1, 9, 13, .offset = -50, WINDOW(4, 1)}, ROWS_ALL_EMPTY},
         {{{F_WINDOW, 1}, {F_CAUSAL, 1}},
          {"window behind all keys", 1, 2, 1, 9, 13, .offset = 50, WINDOW(4, 1)},
+         ROWS_ALL_EMPTY},
+        {{{F_WINDOW, 1}, {F_PAGED, 1}},
+         {"window behind all keys and all pages", 1, 2, 1, 9, 12, .offset = 50, .draw = BEHIND_PAGES},
+         ROWS_ALL_EMPTY},
+        {{{F_WINDOW, 1}, {F_PAGED, 1}, {F_INVARIANT, 1}},
+         {"window behind all keys and all pages", 1, 2, 1, 9, 12, .offset = 50, .draw = BEHIND_PAGES},
          ROWS_ALL_EMPTY},
         {{{F_BIAS, BIAS_F32}}, {"bias", 2, 2, 2, 23, 31, .draw.masked = MASKED_ROWS}, ROWS_SOME_EMPTY},
         {{{F_BIAS, BIAS_F16}, {F_SINK, 1}}, {"bias", 2, 2, 2, 23, 31, .draw.masked = MASKED_ROWS}, ROWS_SOME_EMPTY},
