@@ -305,6 +305,74 @@ class Sdpa(unittest.TestCase):
         self.assertTrue(torch.equal(o, attngen.sdpa(q, k, k)))
         self.assertNotEqual(o.data_ptr(), attngen.sdpa(q, k, k).data_ptr())
 
+    def test_results_of_one_call(self):
+        """A call that is made again finds the memory of its last results, but only if nobody can see it any more."""
+        from attngen import _memory
+        q, k = torch.randn(1, 4, 400, 64), torch.randn(1, 4, 20, 64)
+        expected = attngen.sdpa(q, k, k, out=torch.empty_like(q))
+        for _ in range(2):
+            last = attngen.sdpa(q, k, k)
+        seen = set()
+        for step in range(6):  # one lives while the next is made
+            seen.add(last.data_ptr())
+            o = attngen.sdpa(q, k, k)
+            self.assertNotEqual(o.data_ptr(), last.data_ptr())
+            self.assertTrue(torch.equal(o, expected) and torch.equal(last, expected))
+            self.assertTrue(o._base is None and o._version == 0 and not o.requires_grad and not o.is_inference())
+            last.zero_()
+            last = o
+            del o
+        self.assertLessEqual(len(seen), 3)
+        for see in (lambda o: o[0, 1], lambda o: o.numpy(), lambda o: o.untyped_storage(), lambda o: o.detach(), lambda o: o.data,
+                    lambda o: torch.from_dlpack(o), lambda o: memoryview(o.numpy()), lambda o: o.view(torch.int32)):
+            o = attngen.sdpa(q, k, k)
+            view, at = see(o), o.data_ptr()
+            del o
+            self.assertNotIn(at, [attngen.sdpa(q, k, k).data_ptr() for _ in range(3)])
+            del view
+        many = [attngen.sdpa(q, k, k) for _ in range(9)]
+        self.assertEqual(len({o.data_ptr() for o in many}), 9)
+        del many
+        moved = attngen.sdpa(q, k, k).share_memory_()  # another process may have it
+        at = moved.data_ptr()
+        del moved
+        self.assertNotIn(at, [attngen.sdpa(q, k, k).data_ptr() for _ in range(4)])
+        for inference in (True, False, True, False):
+            with torch.inference_mode(inference):
+                self.assertEqual([attngen.sdpa(q, k, k).is_inference() for _ in range(3)], [inference] * 3)
+        others = [torch.randn(1, 4, 400 + i, 64) for i in range(200)]
+        for x in others:
+            for _ in range(3):
+                o = attngen.sdpa(x, k, k)
+        del o
+        kept = sum(len(spares) * size for spares, size in _memory._lent.values())
+        self.assertTrue(0 < kept <= _memory.most // 4 and kept + _memory._held <= _memory.most)
+        attngen.configure(kept_bytes=0)
+        try:
+            self.assertFalse(_memory._lent or _memory._held)
+            self.assertTrue(torch.equal(attngen.sdpa(q, k, k), expected))
+        finally:
+            attngen.configure(kept_bytes=1 << 27)
+
+    def test_results_of_threads(self):
+        """Threads that make the same call at the same time have results of their own."""
+        import threading
+        k, wrong = torch.randn(1, 4, 8, 64), []
+        inputs = [torch.randn(1, 4, 400, 64) for _ in range(4)]
+        expected = [attngen.sdpa(q, k, k, out=torch.empty_like(q)) for q in inputs]
+
+        def work(i):
+            for _ in range(150):
+                if not torch.equal(attngen.sdpa(inputs[i], k, k), expected[i]):
+                    wrong.append(i)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+
     def test_out_is_known_as_written(self):
         q, x, w = torch.randn(1, 2, 9, 16), torch.randn(1, 2, 9, 16, requires_grad=True), torch.randn(1, 2, 9, 16)
         for write in (lambda: attngen.sdpa(q, q, q, out=w), lambda: attngen.attention(q, q, q, out=w)):

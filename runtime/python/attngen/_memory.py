@@ -2,7 +2,8 @@
 kernel writes, which can take longer than the kernel, and the C library gives a freed array's pages back.
 
 What it is not: an allocator of anything else. A block belongs to one array, and comes back when that array and all views of it
-are gone. Freed blocks of at most `most` bytes are kept, those that were used last; the others go back to the system.
+are gone. Freed blocks of at most `most` bytes are kept, those that were used last; the others go back to the system. A quarter of
+that may be lent to calls that are made again and again: they find the memory of their last results without looking here.
 """
 from __future__ import annotations
 
@@ -20,6 +21,8 @@ most = 1 << 27  # bytes of freed blocks that are kept; configure() changes it
 _lock = threading.Lock()  # never waited for where a block ends, since that may be anywhere, also in the middle of `block`
 _freed: Dict[int, List[Any]] = {}  # mappings by their sizes; the size that was freed last comes last
 _held = 0  # bytes of them
+_lent: Dict[int, Any] = {}  # what calls have borrowed, by its id: a list, and the bytes of an element; the last borrower comes last
+BORROWED = 2  # blocks that a call may have: one for the result that lives, one for the next
 _kinds: Dict[int, Any] = {}
 _madvise: Any = None
 
@@ -52,6 +55,10 @@ def _map(size: int) -> Any:
     return mapping, start
 
 
+def _borrowed() -> int:
+    return sum(len(blocks) * size for blocks, size in list(_lent.values()))
+
+
 def _keep(size: int, place: Any) -> None:
     """Keeps memory that no array uses now."""
     global _held
@@ -61,7 +68,7 @@ def _keep(size: int, place: Any) -> None:
         _freed.setdefault(size, []).append(place)
         _freed[size] = _freed.pop(size)
         _held += size
-        while _held > most:
+        while _held and _held + _borrowed() > most:
             oldest = next(iter(_freed))
             _freed[oldest].pop(0)
             _held -= oldest
@@ -105,12 +112,33 @@ def block(size: int) -> Any:
     return found
 
 
+def lend(blocks: List[Any], block: Any, size: int) -> None:
+    """Adds to a call's own blocks, whose memory comes back when it is taken from that list and no array uses it. Whoever takes
+    one from the end of the list has it alone."""
+    gone: List[Any] = []  # they end when the lock is free, since they come back then
+    with _lock:
+        if size > most // 4:
+            return
+        blocks.append(block)
+        gone.extend(blocks[:-BORROWED])
+        del blocks[:-BORROWED]
+        _lent.pop(id(blocks), None)
+        _lent[id(blocks)] = blocks, size
+        while _borrowed() > most // 4:
+            others, _ = _lent.pop(next(iter(_lent)))
+            gone.extend(others)
+            others.clear()
+
+
 def keep(size: int) -> None:
     """Sets how many bytes of freed blocks are kept, and lets go of all that are kept now."""
     global most, _held
-    with _lock:
+    with _lock:  # blocks that end now find it taken, and go back to the system
         most, _held = size, 0
         _freed.clear()
+        for blocks, _ in _lent.values():
+            blocks.clear()
+        _lent.clear()
 
 
 def want_huge_pages(address: int, size: int) -> None:

@@ -251,7 +251,7 @@ class Call:
     a struct of its own from `free`, or makes one."""
 
     __slots__ = ("plan", "run", "o_shape", "o_strides", "o_dtype", "lse_shape", "free", "like_q", "device", "parts",
-                 "large", "apart", "starts", "_execute", "_execute_cuda", "_handle")
+                 "large", "own", "apart", "starts", "_execute", "_execute_cuda", "_handle")
     _execute_cuda: Any
     starts: Any  # of packed sequences, whose ends are looked at: see Request in _prepare.py
     apart: Any  # see _overlap.py; only for calls that write to their caller's memory
@@ -265,6 +265,7 @@ class Call:
         self.o_shape, self.o_strides, self.o_dtype, self.lse_shape = o_shape, o_strides, o_dtype, lse_shape
         size = math.prod(o_shape) * (4 if o_dtype == "f32" else 2)
         self.large = size if device < 0 and size >= _memory.LEAST else 0  # bytes of a new O that gets a block of memory
+        self.own: Any = None  # memory of results of this call, from its second one: a list that _memory.py lends to
         self.free: List[Any] = []
         self.apart, self.starts = None, ()
         self._execute, self._handle = lib.attn_execute, plan.handle
