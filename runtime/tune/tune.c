@@ -43,8 +43,11 @@ static void init_candidate(struct candidate *c, const struct device *device, con
     struct gen_error rule;
     if (!why && invariant_fits(v, t->kv_len, &rule) != 0)
         why = rule.text;
-    if (!why && t->lean && v->field[F_WIDENED])
-        why = "widened keys and values take more memory than the 1 GiB that a plan may have for them";
+    if (!why && t->lean && v->field[F_WIDENED]) {
+        snprintf(rule.text, sizeof rule.text,
+                 "widened keys and values take more memory than the %d MiB that a plan may have for them", TARGET_WIDENED);
+        why = rule.text;
+    }
     if (why) {
         c->row.state = ROW_REJECTED;
         c->settled = c->foreign = true;

@@ -255,6 +255,28 @@ static void test_wide(void **state)
     }
 }
 
+/* A kernel that widens keys and values once is chosen where there is room for them, and only there. */
+static void test_room_for_widened(void **state)
+{
+    struct suite *s = *state;
+    struct device *card = s->card[0];
+    const struct tune_settings settings = {.rigor = ATTN_ESTIMATE};
+    for (int lean = 0; lean < 2; lean++) {
+        struct tune_target t = {.caller = variant_default(ISA_C), .heads = 16, .kv_heads = 16, .batch = 1, .q_len = 512,
+                                .kv_len = 65536, .threads = tune_threads(card, 0), .lean = lean};
+        struct tune_result result;
+        struct gen_error err = {.text = ""};
+        t.caller.field[F_HEAD_DIM] = 64;
+        variant_set_dtypes(&t.caller, DTYPE_BF16, DTYPE_INT8, DTYPE_BF16);
+        tune_bucket(&t);
+        assert_int_equal(t.lean, lean);
+        if (tune(card, &t, &settings, &result, &err) != 0)
+            fail_msg("%s", err.text);
+        assert_int_equal(result.winner.field[F_WIDENED], !lean);
+        tune_result_free(&result);
+    }
+}
+
 static int setup(void **state)
 {
     static const struct cuda_card *const cards[CARDS - 1] = {&hopper, &ampere, &ada};
@@ -287,6 +309,7 @@ static int teardown(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans), cmocka_unit_test(test_splits), cmocka_unit_test(test_wide)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans), cmocka_unit_test(test_splits), cmocka_unit_test(test_wide),
+                                       cmocka_unit_test(test_room_for_widened)};
     return cmocka_run_group_tests_name("tensor cores", tests, setup, teardown);
 }

@@ -148,6 +148,29 @@ static void test_no_room_to_compile(void **state)
     tune_result_free(&r);
 }
 
+static void count_unreached(void *user, const struct tune_row *row, int done, int of, double left)
+{
+    (void)done, (void)of, (void)left;
+    struct fixture *f = user;
+    f->settled += strcmp(row->note, "not reached within the time limit") == 0;
+}
+
+/* Where nothing can be tried, one candidate of each isa is looked at after the time limit, and not all of them. */
+static void test_time_limit_of_failures(void **state)
+{
+    struct fixture *f = *state;
+    struct tune_result r;
+    struct tune_settings s = MEASURE;
+    char *before = getenv("TMPDIR") ? strdup(getenv("TMPDIR")) : NULL;
+    s.time_limit = 1e-6;
+    s.progress = count_unreached;
+    setenv("TMPDIR", "/nonexistent", 1);
+    assert_int_equal(tune_on(f, f->t.by_cc, s, &r), -1);
+    before ? setenv("TMPDIR", before, 1) : unsetenv("TMPDIR");
+    free(before);
+    assert_int_equal(f->settled, TUNER_SOME - 1);
+}
+
 static int calls; /* of the functions below, by the one thread of a test */
 
 static int compile_later(struct device *device, const struct variant *variant, const struct gen_text *text, struct kernel *out,
@@ -507,6 +530,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_FIXTURE(test_no_room_to_compile),
+        WITH_FIXTURE(test_time_limit_of_failures),
         WITH_FIXTURE(test_one_failed_build),
         WITH_FIXTURE(test_refused_text),
         WITH_FIXTURE(test_no_memory_to_check),
