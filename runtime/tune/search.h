@@ -9,7 +9,6 @@
 struct candidate {
     struct tune_row row;
     double cycles;     /* of the model */
-    double turn;       /* the less, the sooner it is tried */
     bool settled;      /* nothing to measure: it is from the cache, or rejected */
     bool from_cache;   /* row and source are from the cache */
     bool foreign;      /* rejected because of this process, not of this kind of machine: do not store it */

@@ -55,33 +55,14 @@ static void init_candidate(struct candidate *c, const struct device *device, con
     }
 }
 
-static int by_turn(const void *a, const void *b)
+static int by_cycles(const void *a, const void *b)
 {
     const struct candidate *x = a, *y = b;
-    return x->turn != y->turn ? (x->turn > y->turn) - (x->turn < y->turn) : strcmp(x->row.name, y->row.name);
+    return x->cycles != y->cycles ? (x->cycles > y->cycles) - (x->cycles < y->cycles)
+                                  : strcmp(x->row.name, y->row.name);
 }
 
-/* How much later each one is tried that takes exactly as many cycles as one before it, as a share of these. */
-static const double ALIKE = 0.1;
-
-/* Those that the model likes best first. The model of a processor follows a kernel's loops: where a tile holds all queries or all
- * keys, larger tiles are the same work, and a short search learns more from a kernel that does something else. */
-static void put_in_order(const struct device *device, const struct tune_settings *s, struct candidate *c, int n)
-{
-    int alike = 0;
-    for (int i = 0; i < n; i++)
-        c[i].turn = c[i].cycles;
-    qsort(c, (size_t)n, sizeof *c, by_turn);
-    if (device->units > 0 || s->rigor == ATTN_ESTIMATE)
-        return;
-    for (int i = 1; i < n; i++) {
-        alike = c[i].cycles == c[i - 1].cycles ? alike + 1 : 0;
-        c[i].turn = c[i].cycles * (1 + ALIKE * alike);
-    }
-    qsort(c, (size_t)n, sizeof *c, by_turn);
-}
-
-/* The candidates, in the order in which they are tried. */
+/* The candidates, those that the model likes best first. */
 static int list_candidates(const struct device *device, const struct tune_target *t, const struct tune_settings *s,
                            struct candidate **out, struct gen_error *err)
 {
@@ -102,7 +83,7 @@ static int list_candidates(const struct device *device, const struct tune_target
     for (int i = 0; i < n; i++)
         init_candidate(&(*out)[i], device, t, &all[i]);
     free(all);
-    put_in_order(device, s, *out, n);
+    qsort(*out, (size_t)n, sizeof **out, by_cycles);
     return n;
 }
 

@@ -375,39 +375,6 @@ static const struct tune_row *row_of(const struct tune_result *r, const struct v
 
 static const struct tune_settings MEASURE = {.rigor = ATTN_MEASURE, .time_limit = 20, .extend = true};
 
-struct order {
-    struct variant first[TUNER_SOME];
-    int n;
-};
-
-static void note_order(void *user, const struct tune_row *row, int done, int of, double left)
-{
-    struct order *o = user;
-    (void)done, (void)of, (void)left;
-    assert_true(o->n < TUNER_SOME);
-    o->first[o->n++] = row->variant;
-}
-
-/* Of kernels that do the same work, since a tile holds all queries, one is tried first, then a kernel that does something else. */
-static void test_same_work_later(void **state)
-{
-    struct fixture *f = *state;
-    struct order order = {.n = 0};
-    struct tune_settings s = MEASURE;
-    struct tune_result r;
-    struct gen_error err;
-    f->t.some[1].field[F_TILE_Q] = 192; /* as much work as tiles of 96 */
-    f->t.some[0].field[F_TILE_Q] = f->t.some[2].field[F_TILE_Q] = 96;
-    f->t.some[2].field[F_UNROLL] = 1;
-    s.only = f->t.some, s.only_count = 3, s.progress = note_order, s.user = &order;
-    if (tune(f->t.device, &f->t.target, &s, &r, &err) != 0)
-        fail_msg("%s", err.text);
-    assert_int_equal(order.n, 3);
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(order.first[i].field[F_UNROLL] == 1, i == 1);
-    tune_result_free(&r);
-}
-
 static void test_measure_then_cache(void **state)
 {
     struct fixture *f = *state;
@@ -894,7 +861,6 @@ int main(void)
         cmocka_unit_test(test_model_of_rounds),
         cmocka_unit_test(test_model_splits_keys_of_few_queries),
         cmocka_unit_test(test_model_of_edges_and_threads),
-        WITH_FIXTURE(test_same_work_later),
         WITH_FIXTURE(test_measure_then_cache),
         WITH_FIXTURE(test_compilers),
         WITH_FIXTURE(test_named_winner),
