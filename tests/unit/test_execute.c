@@ -394,36 +394,55 @@ static void ledger_release(void *user, void *memory)
     free(memory);
 }
 
+/* A plan of a context whose memory comes from functions of the caller's, and a run whose workspace takes `size` bytes. */
+struct borrower {
+    struct ledger ledger;
+    struct attn_context *context;
+    struct attn_plan *plan;
+    struct data *data;
+    struct attn_run run;
+    size_t size;
+};
+
+static void borrower_create(struct borrower *b, void *(*allocate)(void *, size_t, size_t), void (*release)(void *, void *))
+{
+    *b = (struct borrower){.data = data_create(9)};
+    const struct attn_options options = {
+        .size = sizeof options, .cache_dir = "", .allocate = allocate, .release = release, .user = &b->ledger};
+    assert_int_equal(attn_context_create(&options, &b->context, NULL), ATTN_OK);
+    b->plan = plan_create(b->context, problem_of(0));
+    b->run = run_of(b->data);
+    assert_int_equal(attn_workspace_size(b->plan, &b->run, 0, &b->size, NULL), ATTN_OK);
+}
+
+/* All memory must have come back when the plan is gone. */
+static void borrower_destroy(struct borrower *b)
+{
+    attn_plan_destroy(b->plan);
+    assert_int_equal(atomic_load(&b->ledger.live), 0);
+    free(b->data);
+    attn_context_destroy(b->context);
+}
+
 static void the_callers_memory(void **state)
 {
     (void)state;
-    struct ledger l = {0};
-    struct attn_options options = {
-        .size = sizeof options, .cache_dir = "", .allocate = ledger_allocate, .release = ledger_release, .user = &l};
-    struct attn_context *context;
+    struct borrower b;
     struct attn_error err;
-    assert_int_equal(attn_context_create(&options, &context, NULL), ATTN_OK);
-    struct attn_plan *plan = plan_create(context, problem_of(0));
-    struct data *d = data_create(9);
-    struct attn_run r = run_of(d);
-    size_t size;
-    assert_int_equal(attn_workspace_size(plan, &r, 0, &size, NULL), ATTN_OK);
-    atomic_store(&l.refuse, true);
-    if (size > 0)
-        check_refusal(attn_execute(plan, &r, NULL, &err), &err, ATTN_NO_MEMORY, "out of memory for a workspace of *");
-    atomic_store(&l.refuse, false);
-    struct attn_run little = r;
+    borrower_create(&b, ledger_allocate, ledger_release);
+    atomic_store(&b.ledger.refuse, true);
+    if (b.size > 0)
+        check_refusal(attn_execute(b.plan, &b.run, NULL, &err), &err, ATTN_NO_MEMORY, "out of memory for a workspace of *");
+    atomic_store(&b.ledger.refuse, false);
+    struct attn_run little = b.run;
     little.batch = 1, little.kv_len = 1;
-    plan_execute(plan, &little);
+    plan_execute(b.plan, &little);
     for (int i = 0; i < 5; i++)
-        plan_execute(plan, &r);
-    check_against_reference(plan, &r, "memory of the caller");
-    assert_int_equal(atomic_load(&l.made), 2); /* one workspace serves one execution after the other, until it is too small */
-    assert_int_equal(atomic_load(&l.live), 1);
-    attn_plan_destroy(plan);
-    assert_int_equal(atomic_load(&l.live), 0);
-    free(d);
-    attn_context_destroy(context);
+        plan_execute(b.plan, &b.run);
+    check_against_reference(b.plan, &b.run, "memory of the caller");
+    assert_int_equal(atomic_load(&b.ledger.made), 2); /* one serves one execution after the other, until it is too small */
+    assert_int_equal(atomic_load(&b.ledger.live), 1);
+    borrower_destroy(&b);
 }
 
 static void *askew_allocate(void *user, size_t size, size_t align)
@@ -444,23 +463,13 @@ static void askew_release(void *user, void *memory)
 static void memory_that_is_not_aligned(void **state)
 {
     (void)state;
-    struct ledger l = {0};
-    struct attn_options options = {
-        .size = sizeof options, .cache_dir = "", .allocate = askew_allocate, .release = askew_release, .user = &l};
-    struct attn_context *context;
+    struct borrower b;
     struct attn_error err;
-    assert_int_equal(attn_context_create(&options, &context, NULL), ATTN_OK);
-    struct attn_plan *plan = plan_create(context, problem_of(0));
-    struct data *d = data_create(9);
-    struct attn_run r = run_of(d);
-    size_t size;
-    assert_int_equal(attn_workspace_size(plan, &r, 0, &size, NULL), ATTN_OK);
-    assert_true(size > 0);
-    check_refusal(attn_execute(plan, &r, NULL, &err), &err, ATTN_NO_MEMORY, "out of memory for a workspace of *");
-    assert_int_equal(atomic_load(&l.live), 0);
-    free(d);
-    attn_plan_destroy(plan);
-    attn_context_destroy(context);
+    borrower_create(&b, askew_allocate, askew_release);
+    assert_true(b.size > 0);
+    check_refusal(attn_execute(b.plan, &b.run, NULL, &err), &err, ATTN_NO_MEMORY, "out of memory for a workspace of *");
+    assert_int_equal(atomic_load(&b.ledger.live), 0);
+    borrower_destroy(&b);
 }
 
 struct worker {
