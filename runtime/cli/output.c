@@ -47,15 +47,14 @@ int output_write(const char *path, const void *data, size_t size)
     const bool there = stat(path, &s) == 0, in_place = there && !S_ISREG(s.st_mode);
     char *target = there && !in_place ? realpath(path, NULL) : strdup(path), *beside = NULL;
     bool written = false;
+    if (target && !in_place && asprintf(&beside, "%s.%ld.tmp", target, (long)getpid()) < 0)
+        beside = NULL;
     if (target && in_place)
         written = fill(file_open_in_place(target), data, size);
-    else if (target && asprintf(&beside, "%s.%ld.tmp", target, (long)getpid()) >= 0) {
+    else if (beside)
         written = replace(target, beside, data, size);
-        int kept = errno;
-        free(beside);
-        errno = kept;
-    }
     int kept = errno;
+    free(beside);
     free(target);
     errno = kept;
     return written ? 0 : -1;
