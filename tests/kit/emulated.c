@@ -359,6 +359,7 @@ static cl_int build(cl_program program, cl_uint n, const cl_device_id *ids, cons
     const char *const argv[] = {"clang",   "-x",           "cl",
                                 "-cl-std=CL1.2", "-Xclang", "-finclude-default-header",
                                 "-include", "tests/kit/host.cl", "-target", "x86_64-linux-gnu", "-O1", "-mfma", "-ffp-contract=off",
+                                "-fsanitize=alignment", "-fsanitize-trap=alignment",
                                 "-fPIC",   "-shared", "-Wl,-Bsymbolic", "-w",       "-o",  library, source, NULL};
     if (run_program(argv, log) != 0 || !(p->library = dlopen(library, RTLD_NOW | RTLD_LOCAL))) {
         fprintf(stderr, "%s does not compile: %s: %s\n", source, log, dlerror());
@@ -551,17 +552,43 @@ void emulated_begin(const struct variant *v)
         on.facts.columns = (on.facts.columns + 127) / 128 * 64;
 }
 
+/* Whether the kernel takes rows at these addresses; or, of an O of another type than Q, at any. */
+static bool takes_addresses(const struct kernel *kernel, const struct attn_args *a)
+{
+    const struct opencl_kernel *k = opencl_kernel_of(kernel);
+    const void *const at[ARRAY_TENSORS] = {[ARRAY_Q] = a->q, [ARRAY_K] = a->k, [ARRAY_V] = a->v, [ARRAY_O] = a->o};
+    struct opencl_on rows = {.buffer = {NULL}};
+    for (int id = 0; id < ARRAY_TENSORS; id++)
+        if (k->source.rows != ROWS_ANYWHERE && (uintptr_t)at[id] % 16 &&
+            (id != ARRAY_O || k->source.element_o == k->source.element))
+            return false;
+    return opencl_takes_rows(k, a, &rows);
+}
+
+/* Biases, masks, scales and lists begin wherever the caller has them, also where copies would put Q, K, V and O elsewhere. */
+static int run_in_place(const struct kernel *kernel, const struct attn_args *args, struct gen_error *err)
+{
+    struct opencl_kernel *k = opencl_kernel_of(kernel);
+    return takes_addresses(kernel, args) ? opencl_run_in_place(k, args, err) : opencl_run(k, args, err);
+}
+
 int emulated_build(const struct gen *gen, const struct variant *v, const char *dir, struct kernel *out,
                    struct gen_error *err)
 {
+    static struct kernel_functions functions;
     struct gen_text text;
     struct opencl_target *const target = emulated_card(dir);
     emulated_begin(v);
     if (gen_emit(gen, v, GEN_READABLE, &text, err) != 0)
         return -1;
     int result = opencl_variant_build(target, NULL, v, &text, out, err);
-    out->in_place = result == 0 && text.launch.begin == ROWS_ANYWHERE;
     gen_text_free(&text);
+    if (result == 0) {
+        functions = *out->functions;
+        functions.run_in_place = run_in_place;
+        out->functions = &functions;
+        out->in_place = true;
+    }
     return result;
 }
 

@@ -3,7 +3,8 @@
  * a group are fibers, which take turns where they wait for each other; two groups run at once. Whose turn is next is drawn, also
  * among the lanes of a warp, which meet at instructions that are documented to be aligned. What a card does by itself is done
  * late: copies some turns after they were asked for, products of the tensor cores as late as when they are waited for, or at
- * once; so that who does not wait for them mostly fails. Sums of these products are cut off, as on a card (emulated_sum).
+ * once; so that who does not wait for them mostly fails. Sums of these products are cut off, as on a card (emulated_sum). A load
+ * or store at an address that is not a multiple of its size ends the process, as it ends a launch on a card.
  * Behind it stands a driver of OpenCL as far as libattn calls one, so that its own launches bring the arguments.
  * What it is not: a clock, or proof of what only hardware knows (registers, races of warps, the proxies of memory). */
 #ifndef ATTNGEN_TESTS_EMULATED_H
