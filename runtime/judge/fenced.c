@@ -53,7 +53,7 @@ int fenced_map(struct fenced *t, enum fenced_layout layout, bool shifted, bool f
     }
     t->open = t->map + page;
     t->open_size = (size_t)inside;
-    t->base = t->open + (front ? 0 : inside - extent - slack);
+    t->base = t->open + (front ? slack : inside - extent - slack);
     if (t->sparse || !inside)
         return 0;
     int result = mprotect(t->open, t->open_size, PROT_READ | PROT_WRITE);

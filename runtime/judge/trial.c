@@ -90,7 +90,8 @@ static int map_all(struct trial *t)
             result |= map_tensor(&t->at[id], s, side[2] == SIDE_QUERIES ? d->q_count : d->kv_count,
                                  width_of(id, v), element);
         else if (d->table[id].row)
-            result |= map_tensor(&t->at[id], s, d->table[id].count, d->table[id].row, element);
+            result |= fenced_map(&t->at[id], s->layout, s->shifted || s->odd_tables, s->front, d->table[id].count, d->table[id].row,
+                                 element);
         else if (id == ARRAY_LSE)
             result |= fenced_map(&t->at[id], TRIAL_BHSD, s->shifted, s->front, d->q_count, 1, element);
         else

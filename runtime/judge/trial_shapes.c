@@ -12,14 +12,12 @@ void trial_describe(const struct trial_shape *s, char *out, size_t size)
     char scale[40] = "";
     if (s->scale != 0)
         snprintf(scale, sizeof scale, ", scale %g", (double)s->scale);
-    snprintf(out, size, "%s: %lld,%lld,%lld,%lld,%lld %s offset %lld from %s%s%s%s%s%s%s%s", s->what,
+    snprintf(out, size, "%s: %lld,%lld,%lld,%lld,%lld %s offset %lld from %s%s%s%s%s%s%s%s%s%s", s->what,
              (long long)s->batch, (long long)s->heads, (long long)s->kv_heads, (long long)s->q_len,
              (long long)s->kv_len, layouts[s->layout], (long long)s->offset,
              s->top_left ? "the top left" : "the bottom right", s->mixed_lens ? ", lengths differ" : "",
              s->no_lse ? ", no LSE" : "",
-             s->shifted ? ", shifted"
-             : s->front ? ", at the front"
-                        : "",
+             s->shifted ? ", shifted" : "", s->odd_tables ? ", tables shifted" : "", s->front ? ", at the front" : "",
              s->nan_query ? ", a NaN query" : "", s->v_in_k ? ", V in K" : "", s->denormal ? ", denormals" : "", scale);
 }
 
@@ -150,4 +148,5 @@ void trial_random(const struct variant *v, uint64_t *state, struct trial_shape *
     float root = sqrtf((float)variant_head_dim(v));
     if (random_below(state, 4) == 0) /* scores of up to 1e4 */
         out->scale = (random_below(state, 2) ? 1 : -1) * exp2f((float)random_below(state, 12)) / root;
+    out->odd_tables = random_below(state, 2);
 }

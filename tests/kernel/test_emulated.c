@@ -34,8 +34,9 @@
 #include "../kit/judge.h"
 #include "../kit/seed.h"
 
-enum { PROBLEMS = 4, VARIANTS = 8, NAMED = 35, NAMED_PROBLEMS = 2, LONG = 8, CARD_PROBLEMS = 40, CARD_VARIANTS = 200, SOAK = 2000,
-       TIMEOUT = 300, TWO_PARTS = 3 /* times as many problems where products have two parts */ };
+enum { PROBLEMS = 4, VARIANTS = 8, NAMED = 35, NAMED_PROBLEMS = 2, LONG = 8, ODD = 2, ODD_PROBLEMS = 5,
+       CARD_PROBLEMS = 40, CARD_VARIANTS = 200, SOAK = 2000, TIMEOUT = 300,
+       TWO_PARTS = 3 /* times as many problems where products have two parts */ };
 enum { WIDE = 4, MOST_PAIRS = 20000 }; /* every so many variants one of heads wider than 256; its pairs of queries and keys */
 enum { UNITS = 2 }; /* what launches are told of a card's: work-groups that stay walk through several tiles */
 
@@ -436,6 +437,41 @@ static void test_unlike_rows(void **state)
     judge_kernel(s, "attn_bf16_kvint8_d16_causal_on_sm90_q192k16_lazy_widened", draw_unlike_rows, 2, s->seed, "unlike rows");
 }
 
+/* Biases and masks begin at odd addresses; or there is an odd number of elements from row to row, head to head or sequence to
+ * sequence; or all is even. Q, K, V and O are where each kernel takes them. */
+static void draw_odd_tables(const struct variant *v, uint64_t *state, struct trial_shape *out)
+{
+    static const struct trial_shape turns[ODD_PROBLEMS] = {
+        {"odd addresses", 1, 1, 1, 2, 0, .odd_tables = true},
+        {"odd rows", 1, 1, 1, 2, 1, .layout = TRIAL_BHSD},
+        {"odd heads", 1, 2, 1, 1, 1, .layout = TRIAL_BHSD},
+        {"odd sequences", 2, 1, 1, 1, 1, .layout = TRIAL_BHSD},
+        {"even tables", 2, 2, 1, 2, 0, .layout = TRIAL_BHSD},
+    };
+    static int turn; /* of the child that draws */
+    (void)state;
+    *out = turns[turn++ % ODD_PROBLEMS];
+    out->kv_len += v->field[F_TILE_K] + 2;
+    out->draw.masked = MASKED_NONE; /* which makes all sides as long as the problem's */
+}
+
+static int judge_odd_tables(void *arg, int index)
+{
+    static const char *const names[ODD] = {"attn_f16_d16_biasf32_mask_on_sm90_q64k16",
+                                            "attn_bf16_d16_biasbf16_mask_on_sm80_q16k16_r16"};
+    const struct suite *s = arg;
+    return judge_one(s, names[index], draw_odd_tables, ODD_PROBLEMS, s->seed, "odd tables");
+}
+
+/* Two biases or masks are read at once where they begin at an address that allows it. A card stops where they do not. */
+static void test_odd_tables(void **state)
+{
+    struct suite *s = *state;
+    if (getenv("ATTN_VARIANT") || (!s->card && emulated_why_not()))
+        skip();
+    assert_int_equal(run_jobs(ODD, judge_odd_tables, s), 0);
+}
+
 static int setup(void **state)
 {
     static struct suite suite;
@@ -466,6 +502,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_problems), cmocka_unit_test(test_long_sums),
                                        cmocka_unit_test(test_scales), cmocka_unit_test(test_launches),
-                                       cmocka_unit_test(test_unlike_rows)};
+                                       cmocka_unit_test(test_unlike_rows), cmocka_unit_test(test_odd_tables)};
     return cmocka_run_group_tests_name("emulated", tests, setup, teardown);
 }
