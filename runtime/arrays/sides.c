@@ -103,10 +103,10 @@ attn_status check_strides(const struct tensor *t, bool output, int64_t stride[3]
     static const char *const sides[] = {"batch", "head", "row"};
     int64_t room = INT64_MAX / t->element - t->width;
     memcpy(stride, t->stride, 3 * sizeof *stride);
-    if (t->packed)
-        stride[0] = 0; /* a sequence begins where its rows do */
     if (stride[0] == 0 && stride[1] == 0 && stride[2] == 0)
         contiguous(t, stride);
+    if (t->packed)
+        stride[0] = 0; /* a sequence begins where its rows do */
     if (is_empty(t))
         return ATTN_OK;
     for (int i = 0; i < 3; i++) {

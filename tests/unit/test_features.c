@@ -362,6 +362,32 @@ static void default_strides(void **state)
     attn_context_destroy(context);
 }
 
+/* The batch stride of a packed side does not count, but it says that strides are given: those of 0 beside it then share one row
+ * among all heads and keys, so that every output is that row of values. */
+static void one_packed_row_for_all(void **state)
+{
+    (void)state;
+    struct attn_context *context = context_create();
+    struct attn_plan *plan = plan_create(context, problem_with(0, WITH_PACKED));
+    struct feature_data *f = malloc(sizeof *f);
+    struct data *d = data_create(5);
+    struct attn_run r = run_of(d);
+    assert_non_null(f);
+    run_add(d, WITH_PACKED, 6, f, &r);
+    static const int64_t shared[3] = {DIM_V, 0, 0};
+    memcpy(r.k_stride, shared, sizeof shared);
+    memcpy(r.v_stride, shared, sizeof shared);
+    plan_execute(plan, &r);
+    for (int h = 0; h < HEADS; h++) /* of the first sequence, whose rows come first */
+        for (int i = 0; i < Q_LEN; i++)
+            for (int e = 0; e < DIM_V; e++)
+                assert_true(fabsf(d->o[h * r.o_stride[1] + i * r.o_stride[2] + e] - d->v[e]) < 1e-5f);
+    free(d);
+    free(f);
+    attn_plan_destroy(plan);
+    attn_context_destroy(context);
+}
+
 static void far_windows_and_offsets(void **state)
 {
     (void)state;
@@ -553,6 +579,7 @@ int main(void)
         cmocka_unit_test(each_and_pairs_and_all),
         cmocka_unit_test(parts_give_the_same_bits),
         cmocka_unit_test(default_strides),
+        cmocka_unit_test(one_packed_row_for_all),
         cmocka_unit_test(far_windows_and_offsets),
         cmocka_unit_test(far_alibi),
         cmocka_unit_test(far_strides),
