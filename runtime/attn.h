@@ -383,7 +383,7 @@ struct attn_run {
      * for no bound. In causal plans it sees none after, whatever window_right says. The zeroed values, 0 and 0, leave
      * each query only the key at its own position. */
     int64_t window_left, window_right;
-    float softcap; /* c: 1e-30..1e30; scale / c must be finite */
+    float softcap; /* c: 1e-30..1e30; scale / c must be finite, and not less than FLT_MIN in size unless scale is 0 */
     /* Element [0, 0, 0, 0] of [batch, heads, q_len, kv_len], aligned to an element. Query and key are counted within
      * their sequence, packed or not. -inf masks. */
     const void *bias;

@@ -58,6 +58,24 @@ static bool says_nothing(const struct attn_run *r)
     return memcmp(&r->window_left, nothing, sizeof nothing) == 0;
 }
 
+/* Kernels multiply by scale / softcap in f32, where a number below FLT_MIN has lost digits. */
+static attn_status check_softcap(const struct attn_run *r, struct attn_error *err)
+{
+    const double scale = fabs((double)r->scale), most = FLT_MAX / 2 * fmin(r->softcap, 1),
+                 least = FLT_MIN * (double)r->softcap;
+    if (!(r->softcap >= RUN_SOFTCAP_LEAST && r->softcap <= RUN_SOFTCAP_MOST))
+        return status_fail(err, ATTN_INVALID, "softcap is %g; expected " RUN_SOFTCAPS, (double)r->softcap);
+    if (r->has_scale && scale > most)
+        return status_fail(err, ATTN_INVALID,
+                           "scale is %g; expected a size of at most %g, which divided by the softcap is finite",
+                           (double)r->scale, most);
+    if (r->has_scale && scale != 0 && scale < least)
+        return status_fail(err, ATTN_INVALID,
+                           "scale is %g; expected 0 or a size of at least %g, which divided by the softcap keeps its digits",
+                           (double)r->scale, least);
+    return ATTN_OK;
+}
+
 static attn_status check_numbers(const struct attn_problem *p, const struct attn_run *r, struct attn_error *err)
 {
     const struct {
@@ -68,11 +86,9 @@ static attn_status check_numbers(const struct attn_problem *p, const struct attn
         if (windows[i].value < -1)
             return status_fail(err, ATTN_INVALID, "%s is %lld; expected a number of keys, or -1 for no bound",
                                windows[i].name, (long long)windows[i].value);
-    if (p->softcap && !(r->softcap >= RUN_SOFTCAP_LEAST && r->softcap <= RUN_SOFTCAP_MOST))
-        return status_fail(err, ATTN_INVALID, "softcap is %g; expected " RUN_SOFTCAPS, (double)r->softcap);
-    if (p->softcap && r->has_scale && !(fabsf(r->scale) <= FLT_MAX / 2 * fminf(r->softcap, 1)))
-        return status_fail(err, ATTN_INVALID, "scale is %g; expected at most %g, which divided by the softcap is finite",
-                           (double)r->scale, (double)(FLT_MAX / 2 * fminf(r->softcap, 1)));
+    attn_status status = p->softcap ? check_softcap(r, err) : ATTN_OK;
+    if (status != ATTN_OK)
+        return status;
     if (p->paged && r->page_size < 1)
         return status_fail(err, ATTN_INVALID, "page_size is %lld; expected the rows of a page, 1 or more",
                            (long long)r->page_size);

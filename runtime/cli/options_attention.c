@@ -141,7 +141,7 @@ int read_window(const struct option *option, const char *value, struct options *
     at = at && *at == ',' ? read_prefix(at + 1, &w[1]) : NULL;
     if (!at || *at || w[0] < -1 || w[1] < -1 || w[0] > most || w[1] > most)
         return option_wrong(
-            err, "%s '%s' is invalid; expected L,R, the keys before and after, each 0 or more, or -1 for no bound",
+            err, "%s '%s' is invalid; expected L,R, the keys before and after, each 0 to 2^40, or -1 for no bound",
             option->name, value);
     return 0;
 }

@@ -240,7 +240,7 @@ static void test_windows_and_softcap(void **state)
         assert_int_equal(options_parse(&everything, 3, argv, &o, &err), OPTIONS_WRONG);
         snprintf(
             message, sizeof message,
-            "--window '%s' is invalid; expected L,R, the keys before and after, each 0 or more, or -1 for no bound",
+            "--window '%s' is invalid; expected L,R, the keys before and after, each 0 to 2^40, or -1 for no bound",
             broken[i]);
         assert_string_equal(err.text, message);
     }
