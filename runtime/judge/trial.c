@@ -57,10 +57,10 @@ static uint64_t trial_bits(const struct trial *t, int64_t first_b)
 
 /* ---- memory ---- */
 
-static int map_tensor(struct fenced *t, const struct trial_shape *s, const int64_t count[3], int64_t length,
+static int map_tensor(struct fenced *t, const struct trial_shape *s, bool odd, const int64_t count[3], int64_t length,
                       int64_t element)
 {
-    return fenced_map(t, s->layout, s->shifted, s->front, count, length, element);
+    return fenced_map(t, s->layout, s->shifted || (odd && s->odd_rest), s->front, count, length, element);
 }
 
 /* A list, which has no layout and is aligned. */
@@ -77,6 +77,12 @@ static int64_t width_of(enum array_id id, const struct variant *v)
     return arrays[id].type == TYPE_KV ? values / dtype_values(variant_dtype_kv(v)) : values;
 }
 
+/* O, which some kernels take anywhere then, where Q must begin at a multiple of 16 bytes. */
+static bool has_another_type(const struct variant *v)
+{
+    return variant_dtype_o(v) != (enum dtype)v->field[F_DTYPE];
+}
+
 static int map_all(struct trial *t)
 {
     const struct trial_shape *s = &t->shape;
@@ -87,13 +93,12 @@ static int map_all(struct trial *t)
         const enum array_side *side = arrays[id].sides;
         const int64_t element = array_element(id, v);
         if (id < ARRAY_TENSORS)
-            result |= map_tensor(&t->at[id], s, side[2] == SIDE_QUERIES ? d->q_count : d->kv_count,
-                                 width_of(id, v), element);
+            result |= map_tensor(&t->at[id], s, id == ARRAY_O && has_another_type(v),
+                                 side[2] == SIDE_QUERIES ? d->q_count : d->kv_count, width_of(id, v), element);
         else if (d->table[id].row)
-            result |= fenced_map(&t->at[id], s->layout, s->shifted || s->odd_tables, s->front, d->table[id].count, d->table[id].row,
-                                 element);
+            result |= map_tensor(&t->at[id], s, true, d->table[id].count, d->table[id].row, element);
         else if (id == ARRAY_LSE)
-            result |= fenced_map(&t->at[id], TRIAL_BHSD, s->shifted, s->front, d->q_count, 1, element);
+            result |= fenced_map(&t->at[id], TRIAL_BHSD, s->shifted || s->odd_rest, s->front, d->q_count, 1, element);
         else
             result |= map_list(&t->at[id], s, id == ARRAY_KV_LENS ? (size_t)(s->batch * element) : d->list[id].size);
     }

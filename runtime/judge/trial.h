@@ -23,7 +23,7 @@ struct trial_shape {
     bool top_left; /* the offset counts from 0, not from (keys of the sequence) - q_len */
     bool no_lse;
     bool shifted;     /* pointers are one element off: aligned only to an element */
-    bool odd_tables;  /* biases, masks and scales are one element off, wherever the rest is */
+    bool odd_rest;    /* what need not begin at a multiple of 16 bytes is one element off: LSE, tables, O of another type than Q */
     bool front;       /* tensors begin, instead of end, where accessible memory does */
     bool nan_query;   /* one row of Q is NaN; no other row may be affected */
     bool v_in_k;      /* V is the first columns of K, if it has no more columns */

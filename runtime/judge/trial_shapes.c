@@ -17,7 +17,7 @@ void trial_describe(const struct trial_shape *s, char *out, size_t size)
              (long long)s->kv_len, layouts[s->layout], (long long)s->offset,
              s->top_left ? "the top left" : "the bottom right", s->mixed_lens ? ", lengths differ" : "",
              s->no_lse ? ", no LSE" : "",
-             s->shifted ? ", shifted" : "", s->odd_tables ? ", tables shifted" : "", s->front ? ", at the front" : "",
+             s->shifted ? ", shifted" : "", s->odd_rest ? ", the rest shifted" : "", s->front ? ", at the front" : "",
              s->nan_query ? ", a NaN query" : "", s->v_in_k ? ", V in K" : "", s->denormal ? ", denormals" : "", scale);
 }
 
@@ -148,5 +148,5 @@ void trial_random(const struct variant *v, uint64_t *state, struct trial_shape *
     float root = sqrtf((float)variant_head_dim(v));
     if (random_below(state, 4) == 0) /* scores of up to 1e4 */
         out->scale = (random_below(state, 2) ? 1 : -1) * exp2f((float)random_below(state, 12)) / root;
-    out->odd_tables = random_below(state, 2);
+    out->odd_rest = random_below(state, 2);
 }

@@ -34,7 +34,7 @@
 #include "../kit/judge.h"
 #include "../kit/seed.h"
 
-enum { PROBLEMS = 4, VARIANTS = 8, NAMED = 35, NAMED_PROBLEMS = 2, LONG = 8, ODD = 2, ODD_PROBLEMS = 5,
+enum { PROBLEMS = 4, VARIANTS = 8, NAMED = 35, NAMED_PROBLEMS = 2, LONG = 8, ODD = 3, ODD_PROBLEMS = 5,
        CARD_PROBLEMS = 40, CARD_VARIANTS = 200, SOAK = 2000, TIMEOUT = 300,
        TWO_PARTS = 3 /* times as many problems where products have two parts */ };
 enum { WIDE = 4, MOST_PAIRS = 20000 }; /* every so many variants one of heads wider than 256; its pairs of queries and keys */
@@ -437,12 +437,12 @@ static void test_unlike_rows(void **state)
     judge_kernel(s, "attn_bf16_kvint8_d16_causal_on_sm90_q192k16_lazy_widened", draw_unlike_rows, 2, s->seed, "unlike rows");
 }
 
-/* Biases and masks begin at odd addresses; or there is an odd number of elements from row to row, head to head or sequence to
- * sequence; or all is even. Q, K, V and O are where each kernel takes them. */
+/* Biases, masks, and O in f32 begin at odd addresses; or there is an odd number of elements from row to row, head to head or
+ * sequence to sequence; or all is even. Q, K, V and O are where each kernel takes them. */
 static void draw_odd_tables(const struct variant *v, uint64_t *state, struct trial_shape *out)
 {
     static const struct trial_shape turns[ODD_PROBLEMS] = {
-        {"odd addresses", 1, 1, 1, 2, 0, .odd_tables = true},
+        {"odd addresses", 1, 1, 1, 2, 0, .odd_rest = true},
         {"odd rows", 1, 1, 1, 2, 1, .layout = TRIAL_BHSD},
         {"odd heads", 1, 2, 1, 1, 1, .layout = TRIAL_BHSD},
         {"odd sequences", 2, 1, 1, 1, 1, .layout = TRIAL_BHSD},
@@ -458,12 +458,13 @@ static void draw_odd_tables(const struct variant *v, uint64_t *state, struct tri
 static int judge_odd_tables(void *arg, int index)
 {
     static const char *const names[ODD] = {"attn_f16_d16_biasf32_mask_on_sm90_q64k16",
-                                            "attn_bf16_d16_biasbf16_mask_on_sm80_q16k16_r16"};
+                                            "attn_bf16_d16_biasbf16_mask_on_sm80_q16k16_r16",
+                                            "attn_bf16_of32_d16_on_sm90_q64k16"};
     const struct suite *s = arg;
     return judge_one(s, names[index], draw_odd_tables, ODD_PROBLEMS, s->seed, "odd tables");
 }
 
-/* Two biases or masks are read at once where they begin at an address that allows it. A card stops where they do not. */
+/* Two biases or masks are read at once, and two floats of O written, where an address allows it. A card stops where it does not. */
 static void test_odd_tables(void **state)
 {
     struct suite *s = *state;
