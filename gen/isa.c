@@ -124,9 +124,8 @@ static void machine_decorations(struct machine_operand *o, const struct pattern 
             o->zeroing = true;
         else if (l->token.kind == TOKEN_INT) { /* {1to16}: the number 1, the name to16 */
             lex_next(l);
-            o->broadcast = lex_is(l, "to8") ? 8 : 16;
-            if (!lex_accept(l, "to8"))
-                lex_expect(l, "to16");
+            o->broadcast = true;
+            lex_expect(l, "to16");
         } else
             o->mask = machine_letter(p, l);
         lex_expect(l, "}");

@@ -81,11 +81,6 @@ static void put_register(ZydisEncoderRequest *q, ZydisRegister reg)
     next_operand(q, ZYDIS_OPERAND_TYPE_REGISTER)->reg.value = reg;
 }
 
-static ZydisBroadcastMode broadcast_mode(int lanes)
-{
-    return lanes == 16 ? ZYDIS_BROADCAST_MODE_1_TO_16 : ZYDIS_BROADCAST_MODE_1_TO_8;
-}
-
 static void put_memory(ZydisEncoderRequest *q, ZydisRegister base, int64_t displacement, int bytes)
 {
     ZydisEncoderOperand *o = next_operand(q, ZYDIS_OPERAND_TYPE_MEMORY);
@@ -119,13 +114,13 @@ static void put_operand(ZydisEncoderRequest *q, const struct encoder *e, const s
     case ARG_MEMORY:
         put_memory(q, integer_register(e->u->val[a->value].reg), a->number * a->type->bytes, memory_bytes(e, o));
         if (o->broadcast)
-            q->evex.broadcast = broadcast_mode(o->broadcast);
+            q->evex.broadcast = ZYDIS_BROADCAST_MODE_1_TO_16;
         break;
     case ARG_REAL:
     case ARG_POOL: /* the distance is filled in once the instruction's size is known */
         put_memory(q, ZYDIS_REGISTER_RIP, 0, memory_bytes(e, o));
         if (o->broadcast)
-            q->evex.broadcast = broadcast_mode(o->broadcast);
+            q->evex.broadcast = ZYDIS_BROADCAST_MODE_1_TO_16;
         break;
     case ARG_VALUE:
         if (a->type->cls == CLASS_MASK)
@@ -259,7 +254,7 @@ static void print_operand(struct buf *b, struct encoder *e, const struct machine
         buf_puts(b, ZydisRegisterGetString(z));
     }
     if (o->broadcast)
-        buf_printf(b, "{1to%d}", o->broadcast);
+        buf_puts(b, "{1to16}");
     if (o->mask >= 0)
         buf_printf(b, "{k%d}%s", e->u->val[f->arg[o->mask].value].reg, o->zeroing ? "{z}" : "");
 }

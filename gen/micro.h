@@ -70,9 +70,9 @@ struct machine_operand {
     int by, scale; /* ADDRESS: the index register's operand or -1; the operand that scales it, or is the displacement;
                     * -1: value */
     int bits;      /* of a register part (512, 256, 128) or of memory; 0: the ISA's vector */
-    int broadcast; /* 1to16 on memory: 16 */
-    int mask;      /* the operand in {k}; -1: none */
-    bool zeroing;  /* {z} */
+    int mask;       /* the operand in {k}; -1: none */
+    bool zeroing;   /* {z} */
+    bool broadcast; /* {1to16}, on memory */
     int64_t value;
 };
 struct machine {

@@ -43,7 +43,7 @@ static void note(void *self, size_t at, size_t size, const char *text)
 static void normal(const char *from, char out[TEXT_MAX * 2])
 {
     static const char *const noise[] = {"zmmword", "ymmword", "xmmword", "qword",  "dword",
-                                        "word",    "ptr",     "{1to16}", "{1to8}", "{k0}"};
+                                        "word",    "ptr",     "{1to16}", "{k0}"};
     char *to = out;
     for (const char *c = from; *c;) {
         size_t skip = 0;

@@ -111,6 +111,7 @@ static const char *const wrong[][2] = {
     {"---\n", "2:1: error: the spec is empty; expected at least head_dim: 64"},
     {"~", "1:1: error: the spec is empty; expected at least head_dim: 64"},
     {"[]", "1:1: error: the spec is a list here; expected a mapping of keys to values, as in head_dim: 64"},
+    {"\xef\xbb\xbf[]", "1:1: error: the spec is a list here; expected a mapping of keys to values, as in head_dim: 64"},
     {"64", "1:1: error: the spec is '64'; expected a mapping of keys to values, as in head_dim: 64"},
     {"{}", "1:1: error: the spec has no head_dim; expected it, as in head_dim: 64"},
     {"dtype: f32", "1:1: error: the spec has no head_dim; expected it, as in head_dim: 64"},
