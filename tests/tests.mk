@@ -41,8 +41,9 @@ $(OBJ)/cuda/libcuda.so.1: tests/unit/cuda/stub.c tests/unit/cuda/stub.h $(OBJ)/f
 	@mkdir -p $(@D)
 	$(compile) $(pic) -fvisibility=default -shared $< -o $@
 	@ln -sf libcuda.so.1 $(@D)/libnvrtc.so.13
-$(BIN)/tests/unit/test_cuda: | $(OBJ)/cuda/libcuda.so.1
-$(BIN)/tests/unit/test_cuda: private LDFLAGS += -Wl,--disable-new-dtags,-rpath,$(abspath $(OBJ)/cuda)
+stubbed = $(patsubst %,$(BIN)/tests/unit/test_%,cuda cuda_code cuda_rows)
+$(stubbed): | $(OBJ)/cuda/libcuda.so.1
+$(stubbed): private LDFLAGS += -Wl,--disable-new-dtags,-rpath,$(abspath $(OBJ)/cuda)
 
 # Somebody acts between a check and the loader.
 $(BIN)/tests/unit/test_cc: private LDFLAGS += -Wl,--wrap=dlopen
