@@ -300,6 +300,15 @@ static enum verdict check(struct search *s, struct candidate *c, struct gen_erro
     return verdict;
 }
 
+/* Whether it may be dropped after so many rounds. What would be taken without a search is looked at first, when processor, caches
+ * and neighbours are not yet as they are for the others: a search that drops it by those samples may end behind what it began
+ * with. So it takes as many beside the others first. */
+static bool is_behind(const struct search *s, const struct candidate *c, int round)
+{
+    const double margin = s->effort->margin[round < MARGINS ? round : MARGINS - 1];
+    return !(c->estimated && round < s->effort->first) && s->best > 0 && least_time(c) > margin * s->best;
+}
+
 /* Dropped before it is timed, but looked at again if there is nothing else. */
 static bool is_flawed(const struct search *s, struct candidate *c)
 {
@@ -365,7 +374,7 @@ static void look(struct search *s, struct candidate *c)
     s->timed = true;
     c->row.state = ROW_TIMED;
     c->row.note[0] = 0;
-    if (s->best > 0 && least_time(c) > s->effort->margin[0] * s->best)
+    if (is_behind(s, c, 0))
         drop(s, c);
     else if (!(s->best > 0) || c->row.min_s < s->best)
         s->best = c->row.min_s;
@@ -402,7 +411,7 @@ static void first_look(struct search *s, struct candidate *c, int n)
         if (is_stopped(s)) {
             not_reached(&c[i], true);
             continue; /* these are not reported as progress */
-        } else if (is_hopeless(s, times)) {
+        } else if (!c[i].estimated && is_hopeless(s, times)) {
             c[i].row.state = ROW_DROPPED;
             snprintf(c[i].row.note, sizeof c[i].row.note,
                      "not timed: the model expects it to take %.0f times as long as the best", times);
@@ -426,7 +435,6 @@ static bool is_there(const struct candidate *c)
  * candidate's minimum rises when its first quiet sample replaces busy ones, and must not drop the candidate itself. */
 static int prune(struct search *s, struct candidate *c, int n, int round)
 {
-    double margin = s->effort->margin[round < MARGINS ? round : MARGINS - 1];
     int open = 0;
     s->best = s->known;
     for (int i = 0; i < n; i++)
@@ -435,7 +443,7 @@ static int prune(struct search *s, struct candidate *c, int n, int round)
     for (int i = 0; i < n; i++) {
         if (!is_there(&c[i]))
             continue;
-        if (least_time(&c[i]) > margin * s->best)
+        if (is_behind(s, &c[i], round))
             drop(s, &c[i]);
         else
             open += c[i].samples.quiets < s->effort->wanted;

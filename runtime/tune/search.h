@@ -9,6 +9,7 @@
 struct candidate {
     struct tune_row row;
     double cycles;     /* of the model */
+    bool estimated;    /* what would be taken without a search */
     bool settled;      /* nothing to measure: it is from the cache, or rejected */
     bool from_cache;   /* row and source are from the cache */
     bool foreign;      /* rejected because of this process, not of this kind of machine: do not store it */
@@ -39,8 +40,9 @@ double search_bytes(const struct tune_target *problem); /* roughly the memory th
 
 /* Measures those that are not settled, in their order, for up to `limit` seconds, which include random data,
  * compilation and checks. While none computes right results, one of each isa is tried. Those that the model puts far
- * behind are not even compiled, unless they are quick and were named or the search is patient. Ends soon after the
- * device's resources say stop. Fills the rows, and peak_gflops of out. 0, or -1 if out of memory. */
+ * behind are not even compiled, unless they are quick and were named or the search is patient. The estimated one is
+ * dropped only after it has taken turns with the others. Ends soon after the device's resources say stop. Fills the
+ * rows, and peak_gflops of out. 0, or -1 if out of memory. */
 int search_measure(struct device *device, const struct tune_target *problem, const struct tune_settings *settings,
                    double limit, struct candidate *c, int n, struct tune_result *out, struct gen_error *err);
 

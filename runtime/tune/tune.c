@@ -174,18 +174,37 @@ static int steps_behind(const struct device *device, struct variant v)
     return n;
 }
 
-/* A fallback is taken only if there is nothing faster, however good the model thinks it is: it knows too little about small
- * problems. */
-static int estimate(const struct device *device, struct candidate *c, int n, struct tune_result *out,
-                    struct gen_error *err)
+/* What is taken without a search; NULL: none is legal. A fallback is taken only if there is nothing faster, however good the model
+ * thinks it is: it knows too little about small problems. */
+static struct candidate *estimated(const struct device *device, struct candidate *c, int n)
 {
     for (int behind = 0; behind < ISA_COUNT; behind++)
         for (int i = 0; i < n; i++)
-            if (steps_behind(device, c[i].row.variant) == behind && search_allows(device, &c[i])) {
-                out->winner = c[i].row.variant;
-                return 0;
-            }
-    return nothing_legal(c, n, err);
+            if (steps_behind(device, c[i].row.variant) == behind && search_allows(device, &c[i]))
+                return &c[i];
+    return NULL;
+}
+
+static int estimate(const struct device *device, struct candidate *c, int n, struct tune_result *out,
+                    struct gen_error *err)
+{
+    const struct candidate *taken = estimated(device, c, n);
+    if (!taken)
+        return nothing_legal(c, n, err);
+    out->winner = taken->row.variant;
+    return 0;
+}
+
+/* A search begins with what would be taken without it, so that it does not end behind that for want of time. */
+static void begin_with_estimated(const struct device *device, struct candidate *c, int n)
+{
+    struct candidate *at = estimated(device, c, n), first;
+    if (!at)
+        return;
+    first = *at;
+    first.estimated = true;
+    memmove(c + 1, c, (size_t)(at - c) * sizeof *c);
+    c[0] = first;
 }
 
 static void store(const struct device *device, const char *key, const struct candidate *c, int n, double limit,
@@ -245,6 +264,7 @@ static int measure(struct device *device, const struct tune_settings *settings, 
         return -1;
     if (!legal)
         return nothing_legal(c, n, err);
+    begin_with_estimated(device, c, n);
     if (search_measure(device, &out->timed, settings, limit, c, n, out, err) != 0)
         return -1;
     for (int i = 0; i < n; i++) /* what was not timed again is still known */
