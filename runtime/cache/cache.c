@@ -436,38 +436,19 @@ int cache_list(struct cache *cache, void (*each)(void *user, const char *path, c
                void *user)
 {
     char **names = NULL, path[CACHE_PATH_MAX];
-    int intact = 0, dir = cache_dir_open(cache, false, NULL);
-    if (dir < 0)
-        return 0;
-    int n = list_names(dir, ENTRY, &names);
-    for (int i = 0; i < n; i++) {
-        struct cache_entry entry;
-        if (!load(dir, names[i], &entry))
-            continue;
-        intact++;
-        snprintf(path, sizeof path, "%s/%s", cache->path, names[i]);
-        each(user, path, &entry);
-        cache_entry_free(&entry);
-    }
-    if (n >= 0)
-        free_names(names, n);
-    close(dir);
-    return intact;
-}
-
-int cache_unreadable(struct cache *cache)
-{
-    char **names = NULL;
     int unreadable = 0, dir = cache_dir_open(cache, false, NULL);
     if (dir < 0)
         return 0;
     int n = list_names(dir, ENTRY, &names);
     for (int i = 0; i < n; i++) {
         struct cache_entry entry;
-        if (load(dir, names[i], &entry))
-            cache_entry_free(&entry);
-        else
+        if (!load(dir, names[i], &entry)) {
             unreadable += errno != ENOENT; /* one that is gone by now is no news */
+            continue;
+        }
+        snprintf(path, sizeof path, "%s/%s", cache->path, names[i]);
+        each(user, path, &entry);
+        cache_entry_free(&entry);
     }
     if (n >= 0)
         free_names(names, n);

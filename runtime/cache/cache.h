@@ -74,16 +74,14 @@ int cache_store(struct cache *cache, const struct cache_entry *entry, struct gen
 void *cache_object_load(struct cache *cache, const char *key, size_t *size);
 int cache_object_store(struct cache *cache, const char *key, const void *object, size_t size, struct gen_error *why);
 
-/* Calls `each` for every intact entry, in the order of file names. Returns how many there are. */
+/* Calls `each` for every intact entry, in the order of file names. Returns how many files have an entry's name and cannot be read
+ * as one: damaged, of another version of this program, or not ours. */
 int cache_list(struct cache *cache, void (*each)(void *user, const char *path, const struct cache_entry *entry),
                void *user);
 
-/* How many files have an entry's name and cannot be read as one: damaged, of another version of this program, or not ours. */
-int cache_unreadable(struct cache *cache);
-
-/* All intact entries as one text, with the same bytes for the same entries. It contains no compiled objects, which are
- * quickly made again. 0, or -1 and the reason. */
-int cache_export(struct cache *cache, struct buf *out, int *entries, struct gen_error *err);
+/* All intact entries as one text, with the same bytes for the same entries; and how many are in it, and how many could not be
+ * read. It contains no compiled objects, which are quickly made again. 0, or -1 and the reason. */
+int cache_export(struct cache *cache, struct buf *out, int *entries, int *unreadable, struct gen_error *err);
 
 /* Merges such a text into the cache as cache_store does, all of it or nothing: first every line is checked, then every
  * file is written beside, then all are renamed. A process that is killed between two renames leaves intact entries, and

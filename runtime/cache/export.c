@@ -41,11 +41,12 @@ static void write_entry(void *user, const char *path, const struct cache_entry *
     w->entries++;
 }
 
-int cache_export(struct cache *cache, struct buf *out, int *entries, struct gen_error *err)
+int cache_export(struct cache *cache, struct buf *out, int *entries, int *unreadable, struct gen_error *err)
 {
     struct writer w = {.out = out};
     struct stat s;
     char line[SUM_LINE + 1];
+    *entries = *unreadable = 0;
     if (cache_path(cache)[0] && (stat(cache_path(cache), &s) == 0 || errno != ENOENT)) {
         int dir = cache_dir_open(cache, false, err);
         if (dir < 0)
@@ -53,7 +54,7 @@ int cache_export(struct cache *cache, struct buf *out, int *entries, struct gen_
         close(dir);
     }
     buf_puts(out, HEAD);
-    cache_list(cache, write_entry, &w);
+    *unreadable = cache_list(cache, write_entry, &w);
     if (buf_ok(out)) {
         put_sum(out->data, out->size, line);
         buf_puts(out, line);

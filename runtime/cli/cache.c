@@ -99,27 +99,6 @@ static void add_entry(void *user, const char *path, const struct cache_entry *en
     buf_putc(json, '}');
 }
 
-static void show_entry(void *user, const char *path, const struct cache_entry *entry)
-{
-    const char *here = user;
-    const struct shown s = shown_of(entry);
-    const struct cache_row *winner = cache_winner(entry);
-    const char *on = winner ? strstr(winner->name, "_on_") : NULL;
-    char time[32] = "";
-    if (winner)
-        snprintf(time, sizeof time, "%10.3f ms", winner->min_s * 1e3);
-    bool foreign = *s.processor && strcmp(s.processor, here); /* entries of other devices name no processor */
-    print_line(stdout, "%-24s %-22s %7s %-8s %6d  %-28s %13s  %s%s", s.problem, s.bucket, s.threads, s.compiler, entry->n,
-               on ? on + 4 : winner ? winner->name : "none", time, path, foreign ? " (of another processor)" : "");
-}
-
-static void show_heading(void *user, const char *path, const struct cache_entry *entry)
-{
-    (void)path;
-    (void)entry;
-    *(bool *)user = true;
-}
-
 /* This machine's processor, as keys name it; "" if it cannot be found out. */
 static void find_processor(char *out, size_t room)
 {
@@ -136,6 +115,31 @@ static void find_processor(char *out, size_t room)
         key_value(key.data, "processor", out, room);
     buf_free(&key);
     devices_close(devices);
+}
+
+/* What `show` prints of all entries. */
+struct lines {
+    int printed;
+    char processor[96]; /* this machine's */
+};
+
+static void show_entry(void *user, const char *path, const struct cache_entry *entry)
+{
+    struct lines *lines = user;
+    const struct shown s = shown_of(entry);
+    const struct cache_row *winner = cache_winner(entry);
+    const char *on = winner ? strstr(winner->name, "_on_") : NULL;
+    char time[32] = "";
+    if (winner)
+        snprintf(time, sizeof time, "%10.3f ms", winner->min_s * 1e3);
+    if (lines->printed++ == 0) {
+        find_processor(lines->processor, sizeof lines->processor);
+        printf("%-24s %-22s %7s %-8s %6s  %-28s %13s  %s\n", "problem", "batch,heads,lengths", "threads", "compiler", "known",
+               "winner", "time", "file");
+    }
+    bool foreign = *s.processor && strcmp(s.processor, lines->processor); /* entries of other devices name no processor */
+    print_line(stdout, "%-24s %-22s %7s %-8s %6d  %-28s %13s  %s%s", s.problem, s.bucket, s.threads, s.compiler, entry->n,
+               on ? on + 4 : winner ? winner->name : "none", time, path, foreign ? " (of another processor)" : "");
 }
 
 /* {"path": the directory, KEY: number}; if key is NULL, only the directory. */
@@ -160,8 +164,8 @@ static int show_json(struct cache *cache)
     buf_puts(&json, "{\"path\": ");
     json_text(&json, cache_path(cache));
     buf_puts(&json, ", \"entries\": [");
-    cache_list(cache, add_entry, &json);
-    buf_printf(&json, "], \"unreadable\": %d}", cache_unreadable(cache));
+    const int unreadable = cache_list(cache, add_entry, &json);
+    buf_printf(&json, "], \"unreadable\": %d}", unreadable);
     int code = buf_ok(&json) ? CLI_OK : CLI_FAILED;
     if (code == CLI_OK)
         puts(json.data);
@@ -172,9 +176,8 @@ static int show_json(struct cache *cache)
 }
 
 /* What is neither shown nor exported should not be taken for absent. */
-static void warn_of_unreadable(struct cache *cache)
+static void warn_of_unreadable(const struct cache *cache, int n)
 {
-    const int n = cache_unreadable(cache);
     if (n > 0)
         print_line(stderr,
                    "attngen cache: warning: %s: %d %s cannot be read and %s left out: damaged, or of another version; "
@@ -184,18 +187,10 @@ static void warn_of_unreadable(struct cache *cache)
 
 static int show(struct cache *cache)
 {
-    char here[96];
-    bool some = false;
-    cache_list(cache, show_heading, &some);
-    warn_of_unreadable(cache);
-    if (!some) {
+    struct lines lines = {.printed = 0};
+    warn_of_unreadable(cache, cache_list(cache, show_entry, &lines));
+    if (!lines.printed)
         print_line(stdout, "nothing is cached in %s", cache_path(cache));
-        return CLI_OK;
-    }
-    find_processor(here, sizeof here);
-    printf("%-24s %-22s %7s %-8s %6s  %-28s %13s  %s\n", "problem", "batch,heads,lengths", "threads", "compiler",
-           "known", "winner", "time", "file");
-    cache_list(cache, show_entry, here);
     return CLI_OK;
 }
 
@@ -228,10 +223,10 @@ static int export(struct cache *cache, const char *path, bool json)
     struct gen_error err = {0};
     struct stat s;
     struct buf text = {0};
-    int entries;
-    int code = cache_export(cache, &text, &entries, &err) == 0 ? CLI_OK : fail(&err);
+    int entries, unreadable;
+    int code = cache_export(cache, &text, &entries, &unreadable, &err) == 0 ? CLI_OK : fail(&err);
     if (code == CLI_OK)
-        warn_of_unreadable(cache);
+        warn_of_unreadable(cache, unreadable);
     if (code == CLI_OK && output_write(path, text.data, text.size) != 0)
         code = cannot(path, "written", "a place for the export");
     if (code == CLI_OK && json)

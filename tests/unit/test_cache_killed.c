@@ -248,11 +248,11 @@ static int import_work(void *arg)
 static void make_text(struct place *p, struct buf *text)
 {
     struct gen_error err;
-    int entries, removed;
+    int entries, unreadable, removed;
     put(p->cache, 0, "imported", 5);
     put(p->cache, 2, "imported", 5);
     put(p->cache, 3, "imported", 5);
-    assert_int_equal(cache_export(p->cache, text, &entries, &err), 0);
+    assert_int_equal(cache_export(p->cache, text, &entries, &unreadable, &err), 0);
     assert_int_equal(cache_clear(p->cache, &removed, &err), 0);
 }
 
