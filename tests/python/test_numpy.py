@@ -149,12 +149,35 @@ class Sdpa(unittest.TestCase):
             self.assertEqual(_overlap.shares_itself(x), len(np.unique(places)) < places.size, x)
             found[shared] += 1
         self.assertGreater(min(found), 10)
+        rows = np.zeros((1000, 8), np.float32)
+        apart = _overlap.Apart({"o": NUMPY.view(rows[:, :4])}, {"q": NUMPY.view(rows[:, 4:])})
+        for i in range(2 * _overlap.MOST_KNOWN + 1):  # what is known of distances takes no more memory with every new one
+            apart.check((0, 16 + 32 * i))
+            self.assertIn(len(apart.known), range(1, _overlap.MOST_KNOWN + 1))
+        with self.assertRaises(attngen.Invalid):
+            apart.check((0, 12))
+
+    def test_configure(self):
+        """Calls that were prepared before do as they are told now; the cache cannot move while a plan may use it."""
+        from attngen import _plans
+        q, before = draw(1, 4, 30, 16), dict(_plans.defaults)
+        attngen.sdpa(q, q, q)
+        self.assertTrue(_plans._plans and any(_plans._caches))
+        try:
+            attngen.configure(threads=1, rigor="measure")
+            self.assertFalse(_plans._plans or any(_plans._caches))
+            self.assertEqual((_plans.defaults["threads"], _plans.defaults["rigor"]), (1, "measure"))
+            with self.assertRaisesRegex(attngen.Invalid, "cache_dir is set after a plan was made"):
+                attngen.configure(cache_dir="")
+        finally:
+            _plans.defaults.update(before)
+            _plans.forget()
 
     def test_recycled_results(self):
         """Large results have memory of earlier ones that are gone; what is kept has a bound, also in a child and in threads."""
         from attngen import _memory
         k = draw(1, 4, 20, 64)
-        q = [draw(1, 4, rows, 64) for rows in (1024, 1100, 2000, 9000)]  # 1 MiB and more; 1024 and 1100 rows share blocks
+        q = [draw(1, 4, rows, 64) for rows in (1024, 1100, 2100, 9000)]  # 1 MiB and more, and of large pages; two share blocks
         expected = [attngen.sdpa(x, k, k, out=np.empty_like(x)) for x in q]
         first = attngen.sdpa(q[0], k, k)
         part, at = first[0, 1:, 5:], first.__array_interface__["data"][0]
@@ -190,7 +213,10 @@ class Sdpa(unittest.TestCase):
             del many
             self.assertTrue(0 < _memory._held <= 8 << 20)
             self.assertEqual(_memory._held, sum(size * len(places) for size, places in _memory._freed.items()))
+            one, held = attngen.sdpa(q[0], k, k), _memory._held
             with _memory._lock:  # as where the end of an array interrupts a call
+                del one
+                self.assertEqual(_memory._held, held)
                 child = os.fork()
                 if child == 0:
                     try:
@@ -264,14 +290,17 @@ class Sdpa(unittest.TestCase):
                 (r"v is \[1, 4, 8, 0\]; expected a last side", lambda: attngen.sdpa(q, q, q[..., :0])),
                 (r"window is \(3,\); expected two numbers", lambda: attngen.attention(q, q, q, window=(3,))),
                 ("window is 1.5; expected a whole number", lambda: attngen.attention(q, q, q, window=(1.5, 0))),
-                ("q_offset is 18446744073709551617; expected a number of less than 2.63 in size",
-                 lambda: attngen.attention(q, q, q, causal=True, q_offset=2 ** 64 + 1)),
+                ("q_offset is 9223372036854775808; expected a number of less than 2.63 in size",
+                 lambda: attngen.attention(q, q, q, causal=True, q_offset=2 ** 63)),
                 ("max_q_len is 18446744073709551617; expected a number",
                  lambda: attngen.Plan(head_dim=16, heads=4, max_q_len=2 ** 64 + 1, max_kv_len=1)),
                 ("dtype is 'int8'; expected one of f32, f16, bf16$",
                  lambda: attngen.Plan(dtype="int8", head_dim=16, heads=4, max_q_len=1, max_kv_len=1)),
                 ("threads is 1025; expected 0..1024", lambda: attngen.configure(threads=1025)),
                 ("openmp is 'no'; expected True or False", lambda: attngen.configure(openmp="no")),
+                ("rigor is 'quick'; expected", lambda: attngen.configure(rigor="quick")),
+                ("compiler is 'clang'; expected", lambda: attngen.configure(compiler="clang")),
+                ("fallback is 'jax'; expected 'torch'", lambda: attngen.configure(fallback="jax")),
                 ("time_limit is 'x'; expected a number", lambda: attngen.configure(time_limit="x")),
                 ("is_causal is 'no'; expected True or False", lambda: attngen.sdpa(q, q, q, is_causal="no")),
                 ("scale is 'x'; expected a number", lambda: attngen.sdpa(q, q, q, scale="x")),
@@ -418,6 +447,8 @@ class Attention(unittest.TestCase):
             attngen.quantise(k[:, :, :1], "int8", out=np.zeros((8, 2, 8, 64), np.int8), slots=np.zeros((2, 1), np.int64))
         with self.assertRaisesRegex(attngen.Invalid, "out is .* of uint8"):
             attngen.quantise(k, "q8_0", out=cache)
+        with self.assertRaisesRegex(attngen.Invalid, "with contiguous rows"):
+            attngen.quantise(k[..., :2], "int8", out=np.zeros((*k.shape[:3], 4), np.int8)[..., ::2])
 
     def test_packed(self):
         starts, lengths = np.array([0, 5, 5, 40]), (5, 0, 35)
