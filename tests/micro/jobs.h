@@ -12,8 +12,8 @@ struct model {
     const char *name;
     void (*make)(struct job *j);
 };
-/* models_few.c, models_tiles.c, models_blocks.c; NULL ends them */
-extern const struct model few_models[], tile_models[], block_models[];
+/* models_few.c, models_panels.c, models_tiles.c, models_blocks.c; NULL ends them */
+extern const struct model few_models[], panel_models[], tile_models[], block_models[];
 
 /* Argument p: an integer, or count random elements; out of memory ends the test. */
 void integer(struct job *j, int p, int64_t value);

@@ -54,3 +54,16 @@ enum isa tuner_isa(const struct tuner *t)
 {
     return t->device->backend->why_not(t->device, ISA_AVX2) ? ISA_C : ISA_AVX2;
 }
+
+struct tune_target tuner_target(int64_t batch, int heads, int kv_heads, int64_t q_len, int64_t kv_len, int threads)
+{
+    struct tune_target t = {.caller = variant_default(ISA_C),
+                            .heads = heads,
+                            .kv_heads = kv_heads,
+                            .batch = batch,
+                            .q_len = q_len,
+                            .kv_len = kv_len,
+                            .threads = threads};
+    t.caller.field[F_HEAD_DIM] = 32;
+    return t;
+}

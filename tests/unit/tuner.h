@@ -31,6 +31,9 @@ int tuner_teardown(void **state); /* of a test whose state is such a fixture; it
 /* One head of so many queries and keys on one thread; candidates have tiles of once, twice and three times tile_q. */
 void tuner_problem(struct tuner *t, enum isa isa, int head_dim, int length, int tile_q);
 
+/* Of plain C and a head dim of 32. */
+struct tune_target tuner_target(int64_t batch, int heads, int kv_heads, int64_t q_len, int64_t kv_len, int threads);
+
 /* AVX2 if this processor has it, else plain C. */
 enum isa tuner_isa(const struct tuner *t);
 

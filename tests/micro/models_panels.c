@@ -1,0 +1,157 @@
+/* models_panels.c - see models.h: the micro-kernels for few queries that make panels of keys, or take queries by fours. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/numerics/convert.h"
+#include "jobs.h"
+
+/* In a panel of words: where the one of key k in column c is. A vector has two keys for each lane, one after another or, of bf16,
+ * the first half and the last in turn. */
+static int64_t word_at(const struct job *j, int64_t c, int64_t k)
+{
+    const int64_t lanes = j->z.W, word = k % (2 * lanes);
+    return c * j->z.NR + k - word + (j->kv == DTYPE_F16 ? word : word % lanes * 2 + word / lanes);
+}
+
+/* The panel of words that keys from row `from` on become, and which floats those are. */
+static void want_words(struct job *j, int64_t from, int64_t ld)
+{
+    const struct sizes *z = &j->z;
+    const uint16_t *rows = (const uint16_t *)(const void *)j->arg[1].before;
+    uint16_t *words = calloc((size_t)(z->LDQ * z->NR), sizeof *words);
+    if (!words)
+        abort();
+    for (int64_t k = 0; k < z->NR; k++)
+        for (int64_t c = 0; c < z->LDQ; c++)
+            words[word_at(j, c, k)] = rows[(from + k) * ld + c];
+    for (int64_t i = 0; i < z->LDQ * z->KT; i++) {
+        float two;
+        memcpy(&two, words + 2 * i, sizeof two);
+        want(j, 0, z->SOME_K / 4 + i, (double)two, 0);
+    }
+    free(words);
+}
+
+/* Scores of a panel whose keys are words. */
+static void score_words(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    memory(j, 0, DTYPE_F32, (z->MR - 1) * z->LDQ + z->SQ);
+    memory(j, 1, j->kv, z->SQ * z->NR);
+    memory(j, 2, DTYPE_F32, (z->MR - 1) * z->BK + z->NR);
+    memory(j, 3, DTYPE_F32, 1);
+    for (int64_t i = 0; i < z->MR; i++)
+        for (int64_t k = 0; k < z->NR; k++) {
+            double sum = 0, size = 0, scale = (double)get(j, 3, 0);
+            for (int64_t c = 0; c < z->SQ; c++) {
+                const double term = (double)get(j, 0, i * z->LDQ + c) * (double)get(j, 1, word_at(j, c, k));
+                sum += term, size += fabs(term);
+            }
+            want(j, 2, i * z->BK + k, scale * sum, fabs(scale) * (double)(z->SQ + 2) * 0x1p-24 * size + TINY);
+        }
+}
+
+/* Keys become panels, in one place behind the queries, of which the last stays; and their scores. */
+static void score_panels(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    const int64_t per = z->PER, n = up_to(j, z->BK / z->NR), columns = z->LDQ * per, ld = columns + (j->kind % 3) * 5;
+    slots(j, 0, z->SOME_K / 4 + z->LDQ * z->KT);
+    memory(j, 1, j->kv, (n * z->NR - 1) * ld + columns);
+    memory(j, 2, DTYPE_F32, (z->MR - 1) * z->BK + n * z->NR);
+    memory(j, 3, j->kv, 1); /* a hint, of no effect: most of it lies outside */
+    integer(j, 4, ld);
+    integer(j, 5, n);
+    const float scale = random_normal(&j->random);
+    set(j, 0, z->MR * z->LDQ, scale);
+    for (int64_t k = 0; k < n * z->NR; k++) {
+        for (int64_t i = 0; i < z->MR; i++) {
+            double sum = 0, size = 0;
+            for (int64_t c = 0; c < z->SQ * per; c++) {
+                const double term = (double)get_element(j, 0, i * columns + c) * (double)get(j, 1, k * ld + c);
+                sum += term, size += fabs(term);
+            }
+            want(j, 2, i * z->BK + k, (double)scale * sum, fabs((double)scale) * (double)(columns + 2) * 0x1p-24 * size + TINY);
+        }
+        for (int64_t c = 0; c < columns && k / z->NR == n - 1 && !z->WORDS; c++)
+            want_element(j, 0, (z->SOME_K / 4 + c / per * z->NR + k % z->NR) * per + c % per, (double)get(j, 1, k * ld + c), 0);
+    }
+    if (z->WORDS)
+        want_words(j, (n - 1) * z->NR, ld);
+}
+
+/* Where slot `slot` of a row of queries stands among vectors of four slots of RV rows each. */
+static int64_t four_at(const struct sizes *z, int64_t row, int64_t slot)
+{
+    return row / z->RV * z->RV * z->LDQ + slot / 4 * z->W + row % z->RV * 4 + slot % 4;
+}
+
+static void pack_fours(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    slots(j, 0, z->QROWS * z->LDQ);
+    slots(j, 1, z->QROWS * z->LDQ);
+    for (int64_t r = 0; r < z->QROWS; r++)
+        for (int64_t c = 0; c < z->LDQ * z->PER; c++) {
+            const int64_t to = four_at(z, r, c / z->PER) * z->PER + c % z->PER;
+            want_element(j, 1, to, (double)get_element(j, 0, r * z->LDQ * z->PER + c), 0);
+        }
+}
+
+/* Scores of n keys, which are ld elements apart, and of the type of argument 1; opened: in the order of queries. */
+static void scores_of_fours(struct job *j, int64_t n, int64_t ld, bool opened)
+{
+    const struct sizes *z = &j->z;
+    const int64_t columns = z->LDQ * z->PER;
+    const float scale = random_normal(&j->random);
+    memory(j, 2, DTYPE_F32, (z->MR - 1) * z->BK + n);
+    set(j, 0, z->QROWS * z->LDQ, scale);
+    for (int64_t k = 0; k < n; k++)
+        for (int64_t i = 0; i < z->MR; i++) {
+            double sum = 0, size = 0;
+            for (int64_t c = 0; c < columns; c++) {
+                const int64_t slot = opened ? c / z->PER : part_of(j, c, z->DQ) / z->PER;
+                const double q = (double)get_element(j, 0, four_at(z, i, slot) * z->PER + c % z->PER);
+                const double term = q * (double)get(j, 1, k * ld + c);
+                sum += term, size += fabs(term);
+            }
+            want(j, 2, i * z->BK + k, (double)scale * sum, fabs((double)scale) * (double)(columns + 2) * 0x1p-24 * size + TINY);
+        }
+}
+
+/* The last keys stay behind the queries as floats, if they were none. */
+static void score_fours(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    const bool is_narrow = j->kv >= DTYPE_COUNT; /* then keys are floats already */
+    const int64_t columns = z->LDQ * z->PER, n = is_narrow ? 1 : up_to(j, z->BK / z->W), ld = columns + (j->kind % 3) * 5;
+    slots(j, 0, z->FLOATS ? z->SOME_K / 4 + z->W * z->LDQ : z->QROWS * z->LDQ + 1);
+    memory(j, 1, is_narrow ? DTYPE_F32 : j->kv, (n * z->W - 1) * ld + columns);
+    memory(j, 3, j->kv, 1); /* a hint, of no effect: most of it lies outside */
+    integer(j, 4, ld);
+    integer(j, 5, n);
+    scores_of_fours(j, n * z->W, ld, false);
+    for (int64_t i = 0; i < z->W * z->LDQ && z->FLOATS; i++)
+        want(j, 0, z->SOME_K / 4 + i / z->LDQ * z->LDQ + part_of(j, i % z->LDQ, z->DQ),
+             (double)get(j, 1, ((n - 1) * z->W + i / z->LDQ) * ld + i % z->LDQ), 0);
+}
+
+static void score_again(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    const int64_t columns = z->LDQ * z->PER, ld = columns + (j->kind % 3) * 5;
+    slots(j, 0, z->QROWS * z->LDQ + 1);
+    memory(j, 1, z->PAIRS ? j->kv : DTYPE_F32, (z->W - 1) * ld + columns);
+    integer(j, 3, ld);
+    scores_of_fours(j, z->W, ld, true);
+}
+
+const struct model panel_models[] = {
+    {"score_panels", score_panels},
+    {"score_words", score_words},
+    {"pack_fours", pack_fours},
+    {"score_fours", score_fours},
+    {"score_again", score_again},
+    {NULL, NULL},
+};
