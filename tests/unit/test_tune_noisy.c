@@ -1,5 +1,6 @@
 /* test_tune_noisy.c - what is marked as noisy, when it is timed again, and what a disturbed beginning must not decide: on a device
- * whose clock says what the test wants, and a machine that is as quiet as the test says. What it is not: the measure of quiet itself (test_timer.c). */
+ * whose clock says what the test wants, and a machine that is as quiet as the test says. What it is not: the measure of quiet
+ * itself (test_timer.c). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
