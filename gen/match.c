@@ -67,7 +67,8 @@ static void describe(char *text, size_t size, const char *key, const struct seen
     size_t at = 0;
     int operand = 0;
     for (const char *c = key; *c && at + 1 < size; c++) {
-        if (*c != '_' || operand == n) {
+        const bool alone = (c == key || c[-1] == ' ') && (!c[1] || c[1] == ' '); /* not in a name */
+        if (*c != '_' || !alone || operand == n) {
             text[at++] = *c;
             continue;
         }

@@ -224,6 +224,21 @@ static int spoil_query(const struct trial *t)
     return fenced_close_row(&t->at[ARRAY_Q], row);
 }
 
+/* An element of the middle value of the first sequence and head; all bits set are a NaN, or an integer. */
+static int spoil_value(const struct trial *t)
+{
+    const struct attn_args *a = &t->args;
+    const struct fenced *to = &t->at[ARRAY_V];
+    const int64_t keys = a->batch > 0 ? reference_length(&t->v, a, 0) : 0;
+    if (keys == 0 || dtype_values(variant_dtype_kv(&t->v)) > 1)
+        return 0;
+    char *row = to->base + reference_key_at(&t->v, a, a->v_stride, 0, 0, keys / 2) * to->element;
+    if (fenced_open_row(to, row) != 0)
+        return -1;
+    memset(row + to->row / to->element / 2 * to->element, FENCED_POISON, (size_t)to->element);
+    return fenced_close_row(to, row);
+}
+
 /* Whether the array is drawn row by row, and NaN elsewhere. */
 static bool is_table(const struct trial *t, enum array_id id)
 {
@@ -244,6 +259,8 @@ static int fill_all(struct trial *t, uint64_t seed)
         result |= fill_sequence(t, b, seed);
     if (t->shape.nan_query)
         result |= spoil_query(t);
+    if (t->shape.nan_value)
+        result |= spoil_value(t);
     for (enum array_id id = ARRAY_FEATURES; id < ARRAYS; id++)
         result |= is_table(t, id) ? fenced_open_rows(&t->at[id]) : 0;
     if (result == 0)

@@ -26,6 +26,7 @@ struct trial_shape {
     bool odd_rest;    /* what need not begin at a multiple of 16 bytes is one element off: LSE, tables, O of another type than Q */
     bool front;       /* tensors begin, instead of end, where accessible memory does */
     bool nan_query;   /* one row of Q is NaN; no other row may be affected */
+    bool nan_value;   /* one element of V is NaN, where its type has that; no other column may be affected */
     bool v_in_k;      /* V is the first columns of K, if it has no more columns */
     bool denormal;    /* a third of all elements are */
     bool infinite;    /* gaps and padding hold +Inf instead of NaN */
@@ -35,7 +36,7 @@ struct trial_shape {
 
 /* Shapes that are likely to break kernels: one, primes, a tile and one more or less, more queries than keys, no keys,
  * every layout, and what the variant's features can do. Returns how many, at most TRIAL_SHAPES. */
-enum { TRIAL_SHAPES = 46 };
+enum { TRIAL_SHAPES = 47 };
 int trial_shapes(const struct variant *v, struct trial_shape out[TRIAL_SHAPES]);
 
 /* A random shape, small enough to be judged as a whole; the same for the same state. */

@@ -12,20 +12,22 @@ void trial_describe(const struct trial_shape *s, char *out, size_t size)
     char scale[40] = "";
     if (s->scale != 0)
         snprintf(scale, sizeof scale, ", scale %g", (double)s->scale);
-    snprintf(out, size, "%s: %lld,%lld,%lld,%lld,%lld %s offset %lld from %s%s%s%s%s%s%s%s%s%s", s->what,
+    snprintf(out, size, "%s: %lld,%lld,%lld,%lld,%lld %s offset %lld from %s%s%s%s%s%s%s%s%s%s%s", s->what,
              (long long)s->batch, (long long)s->heads, (long long)s->kv_heads, (long long)s->q_len,
              (long long)s->kv_len, layouts[s->layout], (long long)s->offset,
              s->top_left ? "the top left" : "the bottom right", s->mixed_lens ? ", lengths differ" : "",
              s->no_lse ? ", no LSE" : "",
              s->shifted ? ", shifted" : "", s->odd_rest ? ", the rest shifted" : "", s->front ? ", at the front" : "",
-             s->nan_query ? ", a NaN query" : "", s->v_in_k ? ", V in K" : "", s->denormal ? ", denormals" : "", scale);
+             s->nan_query ? ", a NaN query" : "", s->nan_value ? ", a NaN value" : "", s->v_in_k ? ", V in K" : "",
+             s->denormal ? ", denormals" : "", scale);
 }
 
 /* What a problem tests. */
-enum { PLAIN, SPLIT, SLICES, TABLES, WINDOWS, SINKS, PACKED, PAGED };
+enum { PLAIN, OPEN, SPLIT, SLICES, TABLES, WINDOWS, SINKS, PACKED, PAGED };
 static bool has(const struct variant *v, int feature)
 {
     switch (feature) {
+    case OPEN: return !v->field[F_CAUSAL] && !v->field[F_WINDOW] && !v->field[F_BIAS] && !v->field[F_MASK];
     case SPLIT: return v->field[F_SPLIT] > 0;
     case SLICES: return v->field[F_SPLIT] > 0 && isa_language((enum isa)v->field[F_ISA]) != LANGUAGE_C;
     case TABLES: return v->field[F_BIAS] || v->field[F_MASK];
@@ -77,6 +79,7 @@ int trial_shapes(const struct variant *v, struct trial_shape out[TRIAL_SHAPES])
         {PLAIN, {"large scores", 1, 1, 1, 29, 97, .scale = large}},
         {PLAIN, {"scores of 1e4", 1, 1, 1, 29, 97, .scale = huge}},
         {PLAIN, {"a NaN in a query", 1, 2, 2, 31, 47, .nan_query = true}},
+        {OPEN, {"a NaN in a value", 1, 4, 1, 1, 2 * bk + 5, .nan_value = true}},
         {PLAIN, {"negative scale", 1, 1, 1, 3, 67, .scale = -0.5f, .top_left = true}},
         {PLAIN, {"V in K", 2, 2, 1, 13, 29, .v_in_k = true, .mixed_lens = true, .layout = TRIAL_PADDED}},
         {PLAIN, {"denormals", 1, 1, 1, 17, 41, .denormal = true}},

@@ -97,7 +97,7 @@
 % let TOPS = FACTORS_OF + W
 % let FIXES = TOPS + W
 % let HERE = FIXES + W
-% let BUFFER = BYTE_TILES ? HERE + (BLOCKS ? CHUNKS*3*W : W) : TILES ? P_TILE + 256 : PASSAGE_END
+% let BUFFER = BYTE_TILES ? HERE + (BLOCKS ? CHUNKS*3*W : W) : TILES ? P_TILE + 16*BK : PASSAGE_END
 %# Each pass over 64 columns of values fetches its share of the rows to come, whole and in order, since a processor's own fetching keeps up
 %# with that, and not with half of each row. OPENED_ROWS of the share are fetched by each of the four trips that open the columns, and the
 %# others while outputs are added.
@@ -105,6 +105,14 @@
 % let SHARE_ROWS = ceil_div(BK, ceil_div(HDV, 64))
 % let OPENED_ROWS = BYTE_TILES ? SHARE_ROWS*3/16 : SHARE_ROWS/8
 % let ADDED_ROWS = SHARE_ROWS - 4*OPENED_ROWS
+%# Numbers of fp8 are opened 16 rows at a time, of values COLS columns in a pass, and CHUNK_ROWS rows of keys are fetched meanwhile. PLACE: slots
+%# for 16 such rows. There are two places in turn, or, if more than one block of queries meets them, four and one for the first values;
+%# APART: what is behind.
+% let COLS = HDV % 128 == 0 ? 128 : 64
+% let CHUNK_ROWS = HDV == COLS ? 16 : HDV <= 3*COLS ? 8 : HDV <= 7*COLS ? 4 : 2
+% let PLACE = 8*max(HD, 2*BK)
+% let FIRST_VALUES = 4*PLACE
+% let APART = (BQ > R ? 5 : 2)*PLACE
 %# What stands beside the tile for all rows: see weigh.
 % let K_BESIDE = 0
 % let V_BESIDE = BLOCKS ? KEY_PIECES*4*BK : BK
@@ -116,6 +124,7 @@
 % let WORTH = INVERSES + W
 % let RESULTS = R*LDO + STATE
 % let TILED = IN_PLACE and not MODIFY and (TILES or PANELS*(R/VR) <= 8)
+% let FP8_TILES = TILES and FEW and not BYTE_TILES
 %# Whether scores are made of the integers that keys are stored as, and queries in bf16 made integers of 16 bits: where products of these
 %# cost less than widening. For blocks that is where a vector is less than one. A sum has 32 bits. FACTORS and what is behind them: few_tiles.t.
 % let LDW = LDQ/2
@@ -133,12 +142,13 @@
 % let FEW_RESULT = BQ/R*RESULTS*4
 % let FEW_O = FEW_PART + FEW_RESULT
 % let FEW_K = round_up(FEW_O + FEW_RESULT, 64)
-%# Where tiles are multiplied, keys of a tile in bf16 lie there, or 64 columns of its values and behind these four tiles of outputs; before
-%# values that are bytes what stands beside the tile, and scales that did not lie side by side.
+%# Where tiles are multiplied, keys or values in bf16 lie there, and behind these tiles of outputs; before values that are bytes what stands
+%# beside the tile, and scales that did not lie side by side.
 % let BESIDE = BLOCKS ? CHECKS + VALUE_PIECES*5*W : WORTH + W
 % let ALONGSIDE = BESIDE + (BLOCKS ? 0 : 2*BK + 2*W)
 % let OPENED = ALONGSIDE + 2048
-% let FEW_V = FEW_K + round_up(BYTE_TILES ? max(BK*KEY, ALONGSIDE*4 + BK*64 + 4096 + (BLOCKS ? BK*HD : 0)) : TILES ? max(BK*HD*2, BK*128 + 4096) : BK*KEY*(NARROW ? 1 : SIZE), 64)
+% let OPEN = FEW_K/4
+% let FEW_V = FEW_K + round_up(BYTE_TILES ? max(BK*KEY, ALONGSIDE*4 + BK*64 + 4096 + (BLOCKS ? BK*HD : 0)) : TILES ? max(BK*KEY, APART*4 + COLS*32) : BK*KEY*(NARROW ? 1 : SIZE), 64)
 % let FEW_STAGE = FEW_V + round_up(BK*VALUE*(NARROW ? 1 : SIZE), 64)
 %# Invariant kernels read or pack some keys, and some values, at a time, and have scores of all blocks of queries. Values that are floats
 %# when they are read stay where they are.
@@ -211,7 +221,7 @@
 % assert TQ == "bf16" and NARROW and TKV != "q8_0", "isa amx splits keys of int8, fp8 and q4_0 alone, under queries in bf16"
 % assert not MODIFY and not PAGED, "isa amx splits keys only where scores are not modified and keys are not in pages"
 % assert IN_PLACE and HD % 64 == 0 and HDV % 64 == 0, "where isa amx splits keys, head_dim must be a multiple of 64 and of unroll"
-% assert R == 4 and BK == (BYTE_TILES ? 64 : 32), "where isa amx splits keys, micro.rows must be 4, and tile.k 64, or 32 for fp8"
+% assert R == 4 and BK == 64, "where isa amx splits keys, micro.rows must be 4, and tile.k 64"
 % assert not BYTE_TILES or HD <= 512, "where isa amx splits keys of int8 or q4_0, head_dim must be at most 512"
 % assert not BLOCKS or HD % 128 == 0 and HDV % 128 == 0, "where isa amx splits keys of q4_0, head_dim must be a multiple of 128"
 % assert not TABLE, "table belongs to isa amx without split"
@@ -249,11 +259,22 @@
 % micro mix_tile
 % micro add_bytes
 % else
-% micro open_tile
-% micro score_keys
+% micro open_first_keys
+% micro score_and_open with TURNS = 2
+% micro score_and_turn with TURNS = 2
 % micro softmax_keys
-% micro pair_tile
-% micro add_pairs
+% if HDV > COLS
+% micro open_first_values
+% end
+% micro add_and_open with TURNS = 2
+% if BQ > R
+% micro score_and_open as score_and_open_all with TURNS = 4
+% micro score_and_turn as score_and_turn_all with TURNS = 4
+% micro score_opened
+% micro add_and_open as add_and_open_all with TURNS = 4
+% micro add_opened
+% end
+% micro finite
 % end
 % elif TILED
 % micro tile_scores

@@ -122,8 +122,8 @@ static void integers_of(const ${CQ} *q, float *to)
 
 % end
 % if TILES and not BYTE_TILES
-/* The same queries as tiles, the right side of products: ${HD/32} of them, one behind another, each of 16 rows of 16 pairs, of which the first ${R}
- * are of the ${R} queries. Pairs are of columns as open_tile leaves those of keys. */
+/* The same queries as tiles, the right side of products: ${HD/32} of them, side by side, each of 16 rows of 16 pairs, of which the first ${R}
+ * are of the ${R} queries. Pairs are of columns as open_pairs leaves those of keys. */
 static void tiles_of(const ${CQ} *q, float *to)
 {
     memset(to, 0, ${HD/32*1024});
@@ -131,7 +131,7 @@ static void tiles_of(const ${CQ} *q, float *to)
         for (int64_t p = 0; p < 16; p++)
             for (int64_t r = 0; r < ${R}; r++) {
                 const ${CQ} *x = q + r * ${HD} + t / 2 * 64 + t % 2 * 8 + p / 4 * 16 + p % 4 * 2;
-                to[(t * 16 + p) * 16 + r] = real_of(x[0] | (uint32_t)x[1] << 16);
+                to[p * ${HD/2} + t * 16 + r] = real_of(x[0] | (uint32_t)x[1] << 16);
             }
 }
 

@@ -201,6 +201,55 @@ static int64_t whole_tiles(const struct rows *x, const struct space *w, const ${
     }
     return count;
 }
+% elif FP8_TILES
+/* Tiles one after another of which every row sees every key; o is the blocks of their results. Of the tile's keys and values, 16 are
+ * opened while the 16 before them are multiplied by the first block of queries; other blocks meet those that are open already. */
+static void whole_tiles(const struct rows *x, const struct space *w, const ${CKV} *k, const ${CKV} *v, int64_t j, int64_t count, float *o)
+{
+    int64_t ldk = x->a->k_stride[2], ldv = x->a->v_stride[2];
+    float *open = w->k, *end = w->q + over(x->count, ${R}) * ${QUERIES};
+    for (int64_t n = 0; n < count; n++, j += ${BK}, k += ${BK} * ldk, v += ${BK} * ldv) {
+        const ${CKV} *next = k + ${BK} * ldk;
+        float *to = o;
+        open_first_keys(k, open, v, ldk, ldv);
+% if BQ > R
+        if (x->count > ${R}) {
+            score_and_open_all(w->q, k + 16 * ldk, v + 16 * ldv, ldk, ldv);
+            score_and_turn_all(w->q, v, next, ldv, ldk);
+        } else {
+            score_and_open(w->q, k + 16 * ldk, v + 16 * ldv, ldk, ldv);
+            score_and_turn(w->q, v, next, ldv, ldk);
+        }
+        for (float *block = w->q + ${QUERIES}; block < end; block += ${QUERIES})
+            score_opened(block + ${Q_TILES}, open, block + ${SCORES});
+% else
+        score_and_open(w->q, k + 16 * ldk, v + 16 * ldv, ldk, ldv);
+        score_and_turn(w->q, v, next, ldv, ldk);
+% end
+        for (float *block = w->q; block < end; block += ${QUERIES}, to += ${RESULTS}) {
+            scales_of(x, j, ${BK}, block + ${SCORES});
+            softmax_keys(block + ${R*LDQ}, block + ${SCORES}, to + ${R*LDO});
+        }
+% for c in 0..HDV/COLS
+% let AT = c*COLS
+% let NEXT_AT = (4*c + 1)*CHUNK_ROWS
+% if c > 0
+        open_first_values(v + ${AT}, open + (x->count > ${R} ? ${FIRST_VALUES} : 0), next + ${4*c*CHUNK_ROWS} * ldk, ldv, ldk);
+% end
+% if BQ > R
+        if (x->count > ${R})
+            add_and_open_all(w->q, o${AT ? " + " : ""}${AT ? AT : ""}, v + ${AT ? AT : ""}${AT ? " + " : ""}16 * ldv, next + ${NEXT_AT} * ldk, ldv, ldk);
+        else
+            add_and_open(w->q, o${AT ? " + " : ""}${AT ? AT : ""}, v + ${AT ? AT : ""}${AT ? " + " : ""}16 * ldv, next + ${NEXT_AT} * ldk, ldv, ldk);
+        to = o + ${RESULTS + AT};
+        for (float *block = w->q + ${QUERIES}; block < end; block += ${QUERIES}, to += ${RESULTS})
+            add_opened(block + ${SCORES}, open, to, open + ${APART});
+% else
+        add_and_open(w->q, o${AT ? " + " : ""}${AT ? AT : ""}, v + ${AT ? AT : ""}${AT ? " + " : ""}16 * ldv, next + ${NEXT_AT} * ldk, ldv, ldk);
+% end
+% end
+    }
+}
 % elif TILED
 /* Tiles one after another of which every row sees every key; o is the blocks of their results. A tile's values are multiplied after the
  * scores of the next tile are computed, so that nothing waits for its softmax. */
@@ -211,31 +260,8 @@ static void whole_tiles(const struct rows *x, const struct space *w, const ${CKV
 % if INTEGERS
     int exact = 1; /* enough, so far */
 % end
-% if TILES
-    float *keys = w->k, *values = w->k, *apart = values + ${BK*32}; /* never both */
-% end
     for (int64_t n = 0; n <= count; n++) {
         float *q = w->q, *to = s, *from = before;
-% if TILES
-        if (n < count) {
-            open_tile(k, keys, ldk);
-            for (float *to_o = o; to_o < end; to_o += ${RESULTS}, q += ${QUERIES}, to += ${QUERIES}) {
-                scales_of(x, j + n * ${BK}, ${BK}, to);
-                score_keys(q + ${Q_TILES}, keys, to);
-                softmax_keys(q + ${R*LDQ}, to, to_o + ${R*LDO}, k + ${BK + BK/2} * ldk, ldk);
-            }
-        }
-        if (n > 0) {
-            const ${CKV} *next = v + ${BK} * ldv;
-            for (int64_t c = 0; c < ${HDV}; c += 64, next += ${SHARE_ROWS} * ldv) {
-                float *of = from;
-                pair_tile(v + c, values, next, ldv);
-                for (float *to_o = o; to_o < end; to_o += ${RESULTS}, of += ${QUERIES})
-                    add_pairs(of, values, to_o + c, apart, next + ${4*OPENED_ROWS} * ldv, ldv);
-            }
-            v += ${BK} * ldv;
-        }
-% else
         if (n < count)
 % if SCALED or INTEGERS
             for (float *to_o = o; to_o < end; to_o += ${RESULTS}, q += ${QUERIES}, to += ${QUERIES}) {
@@ -264,14 +290,13 @@ static void whole_tiles(const struct rows *x, const struct space *w, const ${CKV
                 tile_values(from, v, to_o, ldv);
             v += ${BK} * ldv;
         }
-% end
         k += ${BK} * ldk, to = s, s = before, before = to;
     }
 }
 % end
 
-/* All rows meet the keys of one split; o is the blocks of their results. */
-static void walk(const struct rows *x, const struct space *w, int64_t split, float *o)
+/* All rows meet the keys of one split; o is the blocks of their results.${FP8_TILES ? " quick: by tiles, where they are whole." : ""} */
+static void ${FP8_TILES ? "walk_so" : "walk"}(const struct rows *x, const struct space *w, int64_t split, float *o${FP8_TILES ? ", int quick" : ""})
 {
     const struct attn_args *a = x->a;
 % if BLOCKS
@@ -285,7 +310,7 @@ static void walk(const struct rows *x, const struct space *w, int64_t split, flo
     begin(x, o);
     while (j < end) {
 % if TILED
-        int64_t whole = j < x->seen_from ? 0 : (least(end, x->seen_end) - j) / ${BK};
+        int64_t whole = j < x->seen_from${FP8_TILES ? " || !quick" : ""} ? 0 : (least(end, x->seen_end) - j) / ${BK};
         if (whole > 0) {
 % if BYTE_TILES
             int64_t done = whole_tiles(x, w, k + j * a->k_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, v + j * a->v_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}${SCALED ? ", j" : ""}, whole, o);
@@ -310,4 +335,20 @@ static void walk(const struct rows *x, const struct space *w, int64_t split, flo
         j += ${BK};
     }
 }
+% if FP8_TILES
+
+/* The same; again without tiles, if an output is not finite: a value that is not a number must be the end of its own column alone. */
+static void walk(const struct rows *x, const struct space *w, int64_t split, float *o)
+{
+    float sums[${W}], *end = o + over(x->count, ${R}) * ${RESULTS};
+    int quick = 1;
+    walk_so(x, w, split, o, quick);
+    for (float *block = o; block < end && quick; block += ${RESULTS}) {
+        finite(block, sums, ${R*LDO/W});
+        quick = sums[0] == 0.0f;
+    }
+    if (!quick)
+        walk_so(x, w, split, o, quick);
+}
+% end
 

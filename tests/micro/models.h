@@ -19,7 +19,8 @@
     X(PAIRS) X(PER) X(HD) X(HDV) X(MR) X(NV) X(U) X(BK) X(NR) X(SQ) X(LDQ) X(CV) X(LDO) X(PANELS) X(LAST) X(LDP)       \
         X(MAX) X(SUM) X(FIX) X(BASE) X(STATE) X(WINDOW) X(SINK) X(NATURAL) X(SPLIT) X(R) X(KB) X(VR) X(DQ)             \
         X(PARTED) X(PARTED_V) X(PROBS) X(FEW) X(SOME) X(SOME_K) X(WORDS) X(KT)                                         \
-        X(CHAINS) X(QROWS) X(RV) X(FLOATS) X(PARTS_K) X(PARTED_O)
+        X(CHAINS) X(QROWS) X(RV) X(FLOATS) X(PARTS_K) X(PARTED_O)                             \
+        X(COLS) X(PLACE) X(FIRST_VALUES) X(APART) X(OPEN) X(Q_TILES) X(SCORES)
 struct sizes {
 #define MEMBER(name) int64_t name;
     MODEL_SIZES(MEMBER)
@@ -54,6 +55,7 @@ struct job {
     enum dtype q, kv, o, bias; /* of tensors */
     enum dtype slot;           /* what a slot is made of */
     int64_t columns;    /* vectors of value columns: N */
+    int64_t turns;      /* places for opened rows: TURNS */
     int kind;           /* varies the data; 0..JOB_KINDS-1 */
     uint64_t random;
     struct argument arg[PARAMETERS_MAX];

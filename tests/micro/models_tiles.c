@@ -23,67 +23,120 @@ static void want_pair(struct job *j, int p, int64_t i, double low, double high, 
     j->arg[p].want[i] = (struct want){.kind = PAIR, .value = low, .tolerance = tolerance, .upper = high};
 }
 
-/* The key's column at place e of a row of pairs, the value's column at pair c of 64, and the keys of a row of pairs of values. */
-static int64_t key_column(int64_t e)
+/* The column at place e of a row of pairs. */
+static int64_t column_of(int64_t e)
 {
     return e / 64 * 64 + e % 32 / 8 * 16 + e % 64 / 32 * 8 + e % 8;
 }
 
-static int64_t value_column(int64_t c)
+/* Row n of argument `from`, of so many columns, becomes pairs from slot `at` of argument `to` on. */
+static void want_opened(struct job *j, int from, int64_t n, int64_t columns, int64_t ld, int to, int64_t at)
 {
-    return c % 16 / 4 * 16 + c / 16 * 4 + c % 4;
+    for (int64_t i = 0; i < columns / 2; i++)
+        want_pair(j, to, at + i, (double)number(j, from, n * ld, column_of(2 * i)) / j->z.SHRUNK,
+                  (double)number(j, from, n * ld, column_of(2 * i + 1)) / j->z.SHRUNK, 0);
 }
 
-static int64_t key_of_pair(int64_t row)
+static void open_first(struct job *j, int64_t columns, int64_t stride)
 {
-    return row / 4 * 8 + row % 4;
-}
-
-static void open_tile(struct job *j)
-{
-    const struct sizes *z = &j->z;
-    const int64_t ld = z->HD + j->kind % 3 * 5;
-    memory(j, 0, j->kv, (z->BK - 1) * ld + z->HD);
-    memory(j, 1, DTYPE_F32, z->BK * z->HD / 2);
-    integer(j, 2, ld);
-    for (int64_t k = 0; k < z->BK; k++)
-        for (int64_t i = 0; i < z->HD / 2; i++)
-            want_pair(j, 1, k * z->HD / 2 + i, (double)number(j, 0, k * ld, key_column(2 * i)) / z->SHRUNK,
-                      (double)number(j, 0, k * ld, key_column(2 * i + 1)) / z->SHRUNK, 0);
-}
-
-static void pair_tile(struct job *j)
-{
-    const struct sizes *z = &j->z;
-    const int64_t ld = 64 + j->kind % 3 * 5;
-    memory(j, 0, j->kv, (z->BK - 1) * ld + 64);
-    memory(j, 1, DTYPE_F32, z->BK / 2 * 64);
-    memory(j, 2, j->kv, 1); /* a hint */
+    const int64_t ld = columns + j->kind % 3 * 5;
+    memory(j, 0, j->kv, 15 * ld + columns);
+    memory(j, 1, DTYPE_F32, 15 * stride + columns / 2);
+    memory(j, 2, j->kv, 1); /* a hint, of no effect: most of it lies outside */
     integer(j, 3, ld);
-    for (int64_t r = 0; r < z->BK / 2; r++)
-        for (int64_t c = 0; c < 64; c++)
-            want_pair(j, 1, r * 64 + c, (double)number(j, 0, key_of_pair(r) * ld, value_column(c)) / z->SHRUNK,
-                      (double)number(j, 0, (key_of_pair(r) + 4) * ld, value_column(c)) / z->SHRUNK, 0);
+    integer(j, 4, 64);
+    for (int64_t k = 0; k < 16; k++)
+        want_opened(j, 0, k, columns, ld, 1, k * stride);
 }
 
-/* Of a tile of 16 rows of queries R are rows; what the others give lies behind the last key's scores. */
-static void score_keys(struct job *j)
+static void open_first_keys(struct job *j)
+{
+    open_first(j, j->z.HD, j->z.HD / 2);
+}
+
+static void open_first_values(struct job *j)
+{
+    open_first(j, j->z.COLS, j->z.BK);
+}
+
+/* Scores of keys `first` to `end`, which `key` knows by number and column, and of queries from slot q of argument 0 on, go to
+ * slot `to` of argument s. Of 16 rows of queries R are rows; what the others give lies behind the last key's scores. */
+static void want_scores(struct job *j, int64_t q, int s, int64_t to, int64_t first, int64_t end,
+                        double (*key)(const struct job *j, int64_t n, int64_t e))
 {
     const struct sizes *z = &j->z;
-    pairs(j, 0, z->STEPS * 256);
-    pairs(j, 1, z->BK * z->HD / 2);
-    memory(j, 2, DTYPE_F32, z->BK * z->R + 16 - z->R);
-    for (int64_t k = 0; k < z->BK; k++)
+    for (int64_t n = first; n < end; n++)
         for (int64_t i = 0; i < z->R; i++) {
             double sum = 0, size = 0;
             for (int64_t e = 0; e < z->HD; e++) {
-                const double term = element(j, 0, (e / 2 * 16 + i) * 2 + e % 2) * element(j, 1, k * z->HD + e);
+                const int64_t at = q + e % 32 / 2 * (z->HD / 2) + e / 32 * 16 + i;
+                const double term = element(j, 0, at * 2 + e % 2) * key(j, n, e);
                 sum += term, size += fabs(term);
             }
-            want(j, 2, k * z->R + i, sum, 0x1p-20 * size + TINY);
+            want(j, s, to + n * z->R + i, sum, 0x1p-20 * size + TINY);
         }
-    for (int64_t i = z->BK * z->R; i < z->BK * z->R + 16 - z->R; i++)
-        want_anything(j, 2, i);
+    for (int64_t i = end * z->R; i < end * z->R + 16 - z->R; i++)
+        want_anything(j, s, to + i);
+}
+
+static double opened_key(const struct job *j, int64_t n, int64_t e)
+{
+    return element(j, 1, 2 * (n / 16 * j->z.PLACE) + n % 16 * j->z.HD + e);
+}
+
+static void score_opened(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    pairs(j, 0, z->STEPS * 256);
+    pairs(j, 1, 3 * z->PLACE + 8 * z->HD);
+    memory(j, 2, DTYPE_F32, z->BK * z->R + 16 - z->R);
+    want_scores(j, 0, 2, 0, 0, z->BK, opened_key);
+}
+
+/* The first block of queries, and behind all blocks what has been opened. */
+static void first_block(struct job *j)
+{
+    pairs(j, 0, j->z.OPEN + j->z.APART + j->z.COLS * 8);
+}
+
+static double key_or_opened(const struct job *j, int64_t n, int64_t e)
+{
+    if (n < 16)
+        return element(j, 0, 2 * j->z.OPEN + n * j->z.HD + e);
+    return (double)number(j, 1, (n - 16) * j->arg[3].integer, column_of(e)) / j->z.SHRUNK;
+}
+
+static void score_and_open(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    const int64_t ld = z->HD + j->kind % 3 * 5, opened = z->BK - 16;
+    first_block(j);
+    memory(j, 1, j->kv, (opened - 1) * ld + z->HD);
+    memory(j, 2, j->kv, 1); /* a hint */
+    integer(j, 3, ld);
+    integer(j, 4, 64);
+    want_scores(j, z->Q_TILES, 0, z->SCORES, 0, opened, key_or_opened);
+    for (int64_t n = 0; n < opened; n++) /* a later one takes the place of an earlier one */
+        want_opened(j, 1, n, z->HD, ld, 0, z->OPEN + (n / 16 + 1) % j->turns * z->PLACE + n % 16 * z->HD / 2);
+}
+
+static double last_key(const struct job *j, int64_t n, int64_t e)
+{
+    return element(j, 0, 2 * (j->z.OPEN + (j->turns - 1) * j->z.PLACE) + n % 16 * j->z.HD + e);
+}
+
+static void score_and_turn(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    const int64_t ld = z->COLS + j->kind % 3 * 5;
+    first_block(j);
+    memory(j, 1, j->kv, 15 * ld + z->COLS);
+    memory(j, 2, j->kv, 1); /* a hint */
+    integer(j, 3, ld);
+    integer(j, 4, 64);
+    want_scores(j, z->Q_TILES, 0, z->SCORES, z->BK - 16, z->BK, last_key);
+    for (int64_t n = 0; n < 16; n++)
+        want_opened(j, 1, n, z->COLS, ld, 0, z->OPEN + (j->turns > 2 ? z->FIRST_VALUES : 0) + n * z->BK);
 }
 
 /* Rows of ordinary scores, of scores far apart, and of none above minus infinity, over states that are old and fresh. */
@@ -104,14 +157,11 @@ static void softmax_row(struct job *j, int64_t i, double scale)
     double sum = before * fix;
     for (int64_t k = 0; k < z->BK; k++)
         sum += exp2(score[k] - base);
-    for (int64_t r = 0; r < z->BK / 2; r++) {
-        double y[2], most = 0;
-        for (int h = 0; h < 2; h++) {
-            const int64_t k = key_of_pair(r) + 4 * h;
-            y[h] = exp2(score[k] - base) * (double)get(j, 1, z->V_SCALES + k * z->R + i);
-            most = fmax(most, fabs(y[h]));
-        }
-        want_pair(j, 1, z->P_TILE + i * 16 + r, y[0], y[1], most * (0x1.02p-8 + 1e-4 + power_error(z, 100)) + TINY);
+    for (int64_t k = 0; k < z->BK; k++) {
+        const double y = exp2(score[k] - base) * (double)get(j, 1, z->V_SCALES + k * z->R + i);
+        const double tolerance = fabs(y) * (0x1.02p-8 + 1e-4 + power_error(z, 100)) + TINY;
+        want_pair(j, 1, z->P_TILE + i * z->BK + k, y, 0, tolerance);
+        want_pair(j, 1, z->P_TILE + (z->R + i) * z->BK + k, 0, y, tolerance);
     }
     for (int64_t l = i; l < z->W; l += z->R) {
         set(j, 2, z->MAX + l, old);
@@ -134,37 +184,85 @@ static void softmax_keys(struct job *j)
         set(j, 1, z->K_SCALES + i, 0.5f + 0.1f * (float)random_below(&j->random, 9));
         set(j, 1, z->V_SCALES + i, random_normal(&j->random));
     }
-    memory(j, 3, j->kv, 1); /* a hint, of no effect: most of it lies outside */
-    integer(j, 4, z->HD);
     for (int64_t i = 0; i < z->R; i++)
         softmax_row(j, i, (double)0.2f);
 }
 
-/* O = fix * O + P V; what the tile's other rows give goes to w alone. */
-static void add_pairs(struct job *j)
+/* What rows of O become: fix * O + P V, of what softmax_keys left from slot s of argument 0 on, and of values that `value` knows
+ * by key and column. */
+static void want_outputs(struct job *j, int64_t s, int o, double (*value)(const struct job *j, int64_t k, int64_t e))
+{
+    const struct sizes *z = &j->z;
+    for (int64_t i = 0; i < z->R; i++)
+        set(j, 0, s + z->PROBS + i, random_normal(&j->random));
+    for (int64_t i = 0; i < z->R; i++)
+        for (int64_t e = 0; e < z->COLS; e++) {
+            const int64_t at = i * z->LDO + column_of(e);
+            double sum = (double)get(j, 0, s + z->PROBS + i) * (double)get(j, o, at), size = fabs(sum);
+            for (int64_t k = 0; k < z->BK; k++) {
+                const int64_t p = s + z->P_TILE + (i + e % 2 * z->R) * z->BK + k;
+                for (int64_t h = 0; h < 2; h++) { /* tests have other numbers where kernels have zeros */
+                    const double term = element(j, 0, 2 * p + h) * value(j, k, e / 2 * 2 + h);
+                    sum += term, size += fabs(term);
+                }
+            }
+            want(j, o, at, sum, 0x1p-20 * size + TINY);
+        }
+}
+
+static double opened_value(const struct job *j, int64_t k, int64_t e)
+{
+    return element(j, 1, 2 * ((k < 16 ? j->z.FIRST_VALUES : k / 16 * j->z.PLACE) + k % 16 * j->z.BK) + e);
+}
+
+/* What the tile's other rows give goes to w alone. */
+static void add_opened(struct job *j)
 {
     const struct sizes *z = &j->z;
     pairs(j, 0, z->BUFFER);
-    pairs(j, 1, z->BK / 2 * 64);
-    memory(j, 2, DTYPE_F32, (z->R - 1) * z->LDO + 64);
-    memory(j, 3, DTYPE_F32, 4 * 256);
-    memory(j, 4, j->kv, 1); /* a hint */
-    integer(j, 5, 64);
-    for (int64_t i = 0; i < 4 * 256; i++)
+    pairs(j, 1, 5 * z->PLACE);
+    memory(j, 2, DTYPE_F32, (z->R - 1) * z->LDO + z->COLS);
+    memory(j, 3, DTYPE_F32, z->COLS * 8);
+    for (int64_t i = 0; i < z->COLS * 8; i++)
         want_anything(j, 3, i);
-    for (int64_t i = 0; i < z->R; i++)
-        set(j, 0, z->PROBS + i, random_normal(&j->random));
-    for (int64_t i = 0; i < z->R; i++)
-        for (int64_t c = 0; c < 64; c++) {
-            const int64_t at = i * z->LDO + value_column(c);
-            double sum = (double)get(j, 0, z->PROBS + i) * (double)get(j, 2, at), size = fabs(sum);
-            for (int64_t k = 0; k < z->BK; k++) {
-                const double p = element(j, 0, 2 * (z->P_TILE + i * 16) + k);
-                const double term = p * element(j, 1, (k / 2 * 64 + c) * 2 + k % 2);
-                sum += term, size += fabs(term);
-            }
-            want(j, 2, at, sum, 0x1p-20 * size + TINY);
-        }
+    want_outputs(j, 0, 2, opened_value);
+}
+
+static double value_or_opened(const struct job *j, int64_t k, int64_t e)
+{
+    const struct sizes *z = &j->z;
+    if (k < 16)
+        return element(j, 0, 2 * (z->OPEN + (j->turns > 2 ? z->FIRST_VALUES : 0) + k * z->BK) + e);
+    return (double)number(j, 2, (k - 16) * j->arg[4].integer, column_of(e)) / z->SHRUNK;
+}
+
+static void add_and_open(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    const int64_t ld = z->COLS + j->kind % 3 * 5;
+    first_block(j);
+    memory(j, 1, DTYPE_F32, (z->R - 1) * z->LDO + z->COLS);
+    memory(j, 2, j->kv, (z->BK - 17) * ld + z->COLS);
+    memory(j, 3, j->kv, 1); /* a hint */
+    integer(j, 4, ld);
+    integer(j, 5, 64);
+    for (int64_t i = 0; i < z->COLS * 8; i++)
+        want_anything(j, 0, z->OPEN + z->APART + i);
+    want_outputs(j, z->SCORES, 1, value_or_opened);
+    for (int64_t n = 0; n < z->BK - 16; n++) /* a later one takes the place of an earlier one */
+        want_opened(j, 2, n, z->COLS, ld, 0, z->OPEN + (n / 16 + 1) % j->turns * z->PLACE + n % 16 * z->BK);
+}
+
+static void finite(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    memory(j, 0, DTYPE_F32, 5 * z->W);
+    memory(j, 1, DTYPE_F32, z->W);
+    integer(j, 2, 5);
+    if (j->kind > 0)
+        set(j, 0, j->kind * 13, j->kind % 3 == 0 ? (float)NAN : j->kind % 3 == 1 ? -HUGE_VALF : HUGE_VALF);
+    for (int64_t l = 0; l < z->W; l++)
+        want(j, 1, l, j->kind > 0 ? (double)NAN : 0, 0);
 }
 
 /* ---- tiles of bytes ---- */
@@ -361,11 +459,15 @@ static void tiles(struct job *j)
 const struct model tile_models[] = {
     {"tiles_on", tiles},
     {"tiles_off", tiles},
-    {"open_tile", open_tile},
-    {"score_keys", score_keys},
+    {"open_first_keys", open_first_keys},
+    {"open_first_values", open_first_values},
+    {"score_opened", score_opened},
+    {"score_and_open", score_and_open},
+    {"score_and_turn", score_and_turn},
     {"softmax_keys", softmax_keys},
-    {"pair_tile", pair_tile},
-    {"add_pairs", add_pairs},
+    {"add_and_open", add_and_open},
+    {"add_opened", add_opened},
+    {"finite", finite},
     {"weigh", weigh},
     {"score_bytes", score_bytes},
     {"softmax_bytes", softmax_bytes},

@@ -179,12 +179,12 @@ static void test_rules(void **state)
          ISA_AMX,
          {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_INT8}, {F_HEAD_DIM, 576}, {F_HEAD_DIM_V, 64}, {F_ROWS, 4}, {F_TILE_K, 64},
           {F_SPLIT, 2048}}},
-        {"where isa amx splits keys, micro.rows must be 4, and tile.k 64, or 32 for fp8",
+        {"where isa amx splits keys, micro.rows must be 4, and tile.k 64",
          ISA_AMX,
          {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_FP8}, {F_ROWS, 8}, {F_TILE_K, 32}, {F_SPLIT, 2048}}},
         {"table belongs to isa amx without split",
          ISA_AMX,
-         {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_FP8}, {F_ROWS, 4}, {F_TILE_K, 32}, {F_SPLIT, 2048}, {F_TABLE, 1}}},
+         {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_FP8}, {F_ROWS, 4}, {F_TILE_K, 64}, {F_SPLIT, 2048}, {F_TABLE, 1}}},
     };
     (void)state;
     check_rules("c/attn.sizes.t", cases, sizeof cases / sizeof *cases);
