@@ -125,6 +125,8 @@ class Sdpa(unittest.TestCase):
         shared = np.broadcast_to(k[:1, :1], k.shape)
         check(attngen.sdpa(q, shared, v), q, shared, v)
         check(attngen.sdpa(q, k[:1], v[:1]), q, np.repeat(k[:1], 2, 0), np.repeat(v[:1], 2, 0))
+        for one, other in ((k[:1], v), (k, v[:1]), (k[:, :1], v), (k, v[:, :1]), (k[:1, :1], v), (k[:1], v[:, :1])):
+            check(attngen.sdpa(q, one, other), q, *(np.broadcast_to(a, k.shape) for a in (one, other)))
 
     def test_results_lie_apart(self):
         from attngen import _overlap

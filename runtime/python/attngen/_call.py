@@ -10,7 +10,7 @@ from ._arrays import DLPACK, NUMPY, Exported, View, adapter_of, contiguous, torc
 from ._overlap import Apart
 from ._plans import Call
 from ._prepare import (EXTRA_AT, FLOATS, NARROWED, Options, broadcast, check_writable, collapse, dense_like, fail,
-                       plain, request, type_name)
+                       plain, request, spread, type_name)
 
 #: How often `fallback="torch"` made PyTorch compute instead, by libattn's message.
 fallbacks: "Counter[str]" = Counter()
@@ -58,6 +58,7 @@ def _prepare_sdpa(adapter: Any, query: Any, key: Any, value: Any, attn_mask: Any
     given = {"q": adapter.view(query), "k": adapter.view(key), "v": adapter.view(value)}
     shape, strides = given["q"].shape, given["q"].strides
     views = {name: collapse({"q": "query", "k": "key", "v": "value"}[name], view) for name, view in given.items()}
+    views["k"], views["v"] = spread(views["k"], views["v"])
     heads, kv_heads = views["q"].shape[1], views["k"].shape[1]
     if heads != kv_heads and not enable_gqa and kv_heads != 1:
         raise fail(f"query has {heads} heads and key has {kv_heads}; expected the same number, or enable_gqa=True")

@@ -125,6 +125,15 @@ def collapse(name: str, view: View) -> View:
     return view._replace(shape=(batch,) + tuple(shape[-3:]), strides=(step,) + tuple(strides[-3:]))
 
 
+def spread(k: View, v: View) -> Tuple[View, View]:
+    """Key and value of four sides: where one has a side of 1 for batch or heads and the other has more, it serves all."""
+    def over(one: View, other: View) -> View:
+        alone = [i < 2 and side == 1 < other.shape[i] for i, side in enumerate(one.shape)]
+        return one._replace(shape=tuple(other.shape[i] if lone else side for i, (side, lone) in enumerate(zip(one.shape, alone))),
+                            strides=tuple(0 if lone else stride for stride, lone in zip(one.strides, alone)))
+    return over(k, v), over(v, k)
+
+
 def kv_type(view: View, kv_dtype: Optional[str]) -> str:
     """What K and V hold; refuses an array whose element type cannot hold it."""
     types = NARROW.get(view.dtype, (view.dtype,))
