@@ -127,6 +127,10 @@ class Sdpa(unittest.TestCase):
             self.assertLess((o - attngen.sdpa(q, k, k, enable_gqa=True)).abs().max().item(), 0.5)
             compiled = torch.compile(lambda a, b: attngen.attention(a, b, b, **kind), fullgraph=True, backend="aot_eager")
             self.assertTrue(torch.equal(compiled(q, stored), o))
+        none, scales = torch.zeros(0, 2, 16, 64, dtype=torch.int8), torch.zeros(0, 2, 16)  # a cache that has no page yet
+        o = attngen.attention(q, none, none, k_scales=scales, v_scales=scales, kv_lens=[0, 0],
+                              block_table=torch.zeros(2, 3, dtype=torch.int32))
+        self.assertFalse(o.any())
 
     def test_lists(self):
         q, k = torch.randn(2, 4, 9, 16), torch.randn(2, 4, 30, 16)

@@ -12,6 +12,8 @@ from ._plans import Call
 from ._prepare import (EXTRA_AT, FLOATS, NARROWED, Options, broadcast, check_writable, collapse, dense_like, fail,
                        plain, request, spread, type_name)
 
+#: Stands for the address of a tensor without elements, which PyTorch says is 0: to libattn that is an array not given.
+NOWHERE = 64
 #: How often `fallback="torch"` made PyTorch compute instead, by libattn's message.
 fallbacks: "Counter[str]" = Counter()
 
@@ -322,7 +324,7 @@ def _attend(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], q: Any, k: A
         lse_out = _lse_array(adapter, call, lse_out, first)
         lse_at = adapter_of(lse_out).pointer(lse_out)
     at = {name: adapters[name].pointer(a) for name, a in arrays.items()}
-    extras = [(EXTRA_AT[name], place) for name, place in at.items() if name in EXTRA_AT]
+    extras = [(EXTRA_AT[name], place or NOWHERE) for name, place in at.items() if name in EXTRA_AT]
     for name, before, rows in call.starts:
         last = ctypes.c_int64.from_address(at[name] + before).value
         if last > rows:
