@@ -12,6 +12,7 @@ const char *const language_names[] = {"c", "opencl", "cuda", NULL};
 #define FACT(column, value)
 #define FIELD(id, fallback, choices, split)
 #define WIDE(id, choices)
+#define NARROW(id, choices)
 #define END
 const char *const isa_names[] = {
 #include "isas.inc"
@@ -21,6 +22,7 @@ const char *const isa_names[] = {
 #define FACT(column, value) .column = value,
 #define FIELD(id, fallback, choices, split)
 #define WIDE(id, choices)
+#define NARROW(id, choices)
 #define END },
 const struct isa_facts isas[ISA_COUNT] = {
 #include "isas.inc"
@@ -28,12 +30,13 @@ const struct isa_facts isas[ISA_COUNT] = {
 
 enum { FIRST_TUNED = F_ISA + 1, TUNED_COUNT = FIELD_COUNT - FIRST_TUNED };
 struct tuned {
-    int32_t fallback, choices[FIELD_CHOICES], split[FIELD_CHOICES], wide[FIELD_CHOICES];
+    int32_t fallback, choices[FIELD_CHOICES], split[FIELD_CHOICES], wide[FIELD_CHOICES], narrow[FIELD_CHOICES];
 };
 #define ISA(id, name) [ISA_##id] = {
 #define FACT(column, value)
 #define FIELD(id, fallback, choices, split) [F_##id - FIRST_TUNED] = {fallback, choices, split},
 #define WIDE(id, choices) [F_##id - FIRST_TUNED].wide = choices,
+#define NARROW(id, choices) [F_##id - FIRST_TUNED].narrow = choices,
 #define END },
 static const struct tuned tuned[ISA_COUNT][TUNED_COUNT] = {
 #include "isas.inc"
@@ -61,6 +64,7 @@ _Static_assert(FACTS + TUNED_COUNT < 64, "more columns than bits");
 #define FACT(column, value) | UINT64_C(1) << FACT_##column
 #define FIELD(id, fallback, choices, split) | UINT64_C(1) << (FACTS + F_##id - FIRST_TUNED)
 #define WIDE(id, choices)
+#define NARROW(id, choices)
 #define END ) == (UINT64_C(1) << (FACTS + TUNED_COUNT)) - 1, "a row of isas.inc lacks a fact or a field");
 #include "isas.inc"
 
@@ -92,6 +96,8 @@ const int32_t *field_choices(enum field_id f, enum isa isa, int kind)
     const struct tuned *t = tuned_of(f, isa);
     if (kind & TUNED_WIDE && t->wide[0])
         return t->wide;
+    if (kind & TUNED_SPLIT && kind & TUNED_NARROW && t->narrow[0])
+        return t->narrow;
     return kind & TUNED_SPLIT && t->split[0] ? t->split : t->choices;
 }
 

@@ -9,6 +9,7 @@
 #define FACT(column, value)
 #define FIELD(id, fallback, choices, split)
 #define WIDE(id, choices)
+#define NARROW(id, choices)
 #define END
 enum isa {
 #include "isas.inc"

@@ -458,8 +458,8 @@ static double block_cycles(const struct variant *v, const struct shape *s, const
     return 18.6 * products + waits + exponentials + (s->modify > 0 ? 128 * (2 + s->modify / 2) : 0) + (alone ? 300 : 0);
 }
 
-/* Where bits are a promise, few queries meet keys in the same way, but for the pipeline: each block is packed once for all rows
- * that share a KV head, and split by split. */
+/* Few queries meet keys of 16 bits in the same way, but for the pipeline: each block is packed once for all rows that share a KV
+ * head, and split by split. */
 static double few_tile_cycles(const struct variant *v, const struct shape *s, const struct tune_target *t, const struct cpu *cpu)
 {
     const struct operands o = read_operands(v, s);
@@ -509,7 +509,7 @@ double estimate_cycles(const struct variant *variant, const struct tune_target *
     const struct shape s = read_shape(variant, target, cpu);
     const double heads = (double)target->batch * target->heads, threads = larger(1, target->threads);
     double cycles;
-    if (variant->field[F_SPLIT] && variant->field[F_ISA] == ISA_AMX && variant->field[F_INVARIANT])
+    if (variant->field[F_SPLIT] && variant->field[F_ISA] == ISA_AMX && !variant_is_narrow(variant))
         cycles = few_tile_cycles(variant, &s, target, cpu);
     else if (variant->field[F_SPLIT])
         cycles = split_cycles(variant, &s, target, cpu);

@@ -1,6 +1,7 @@
 %# Forward attention in C. This file is what a kernel is made of; the algorithm is tiles.t, few.t where the keys are split, or woven.t
 %# where the ISA has tiles.
-% if has_type("tile") and (INVARIANT or not SPLIT)
+% include "c/types.sizes.t"
+% if WOVEN
 % include "c/woven.sizes.t"
 % else
 % include "c/attn.sizes.t"

@@ -218,13 +218,13 @@
 % assert not PAIRS or NV % 2 == 0 or PANELS == 1, "micro.vecs must be even where keys are split and pairs of them are multiplied"
 % assert SPLIT % BK == 0, "split must be a multiple of tile.k"
 % if TILES
-% assert TQ == "bf16" and NARROW and TKV != "q8_0", "isa amx splits keys of int8, fp8 and q4_0 alone, under queries in bf16"
-% assert not MODIFY and not PAGED, "isa amx splits keys only where scores are not modified and keys are not in pages"
-% assert IN_PLACE and HD % 64 == 0 and HDV % 64 == 0, "where isa amx splits keys, head_dim must be a multiple of 64 and of unroll"
-% assert R == 4 and BK == 64, "where isa amx splits keys, micro.rows must be 4, and tile.k 64"
+% assert TQ == "bf16" and TKV != "q8_0", "of narrow keys isa amx splits those of int8, fp8 and q4_0 alone, under queries in bf16"
+% assert not MODIFY and not PAGED, "isa amx splits narrow keys only where scores are not modified and keys are not in pages"
+% assert IN_PLACE and HD % 64 == 0 and HDV % 64 == 0, "where isa amx splits narrow keys, head_dim must be a multiple of 64 and of unroll"
+% assert R == 4 and BK == 64, "where isa amx splits narrow keys, micro.rows must be 4, and tile.k 64"
 % assert not BYTE_TILES or HD <= 512, "where isa amx splits keys of int8 or q4_0, head_dim must be at most 512"
 % assert not BLOCKS or HD % 128 == 0 and HDV % 128 == 0, "where isa amx splits keys of q4_0, head_dim must be a multiple of 128"
-% assert not TABLE, "table belongs to isa amx without split"
+% assert not TABLE, "where isa amx splits narrow keys, table must be left out"
 % end
 % assert not BLOCKS or NR % VALUES == 0, "micro.vecs times the vector's width must be a multiple of 32 where keys are split and numbers are in blocks of 32"
 % micro score_rows with MR = W

@@ -1,6 +1,6 @@
 /* attngen emit --variant ${NAME}
  *
- * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after ${SPLIT and not WOVEN ? "Flash-Decoding (Dao, Haziza, Massa, Sizov 2023)" : "FlashAttention-2 (Dao 2023, algorithm 1)"}${WOVEN ? ", without its running maximum: exponentials are relative to " : " with the online softmax of Milakov and Gimelshein (2018, algorithm 3)"}${WOVEN ? INVARIANT ? "0" : "a bound that no score passes" : ""}${WOVEN ? ", and rows for which that is too far off are computed again" : ""}.
+ * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after ${SPLIT and not WOVEN ? "Flash-Decoding (Dao, Haziza, Massa, Sizov 2023)" : "FlashAttention-2 (Dao 2023, algorithm 1)"}${WOVEN ? ", without its running maximum: exponentials are relative to " : " with the online softmax of Milakov and Gimelshein (2018, algorithm 3)"}${WOVEN ? ROWWISE ? "0" : "a bound that no score passes" : ""}${WOVEN ? ", and rows for which that is too far off are computed again" : ""}.
  *
  * SPDX-License-Identifier: MIT-0
  * Copy it and change it; no notice is needed.

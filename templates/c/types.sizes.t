@@ -1,9 +1,9 @@
 %# What a kernel in C calls the types of its arrays, and a slot of 32 bits: one f32, or two bf16 where the ISA multiplies pairs.
 %# Where vectors of pairs are multiplied, narrow keys and values are floats: a bf16 would round them, or probabilities once too often.
-%# Kernels on tiles are woven, but of few queries; those of few queries too where bits are a promise.
+%# Kernels on tiles are woven, but those of few queries over narrow keys and values.
 % let TILES = has_type("tile") ? 1 : 0
-% let WOVEN = TILES and (INVARIANT or not SPLIT)
 % let NARROW = type_scaled(DTYPE_KV) or type_values(DTYPE_KV) > 1
+% let WOVEN = TILES and (INVARIANT or not SPLIT or not NARROW)
 % let PAIRS = has_type("bf16x2") and (WOVEN or not NARROW)
 % let PER = PAIRS ? 2 : 1
 % let E = PAIRS ? "bf16x2" : "f32"

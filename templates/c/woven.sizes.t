@@ -66,9 +66,11 @@
 % let GROUP_Z = GROUP_O + CV*COLUMN
 %# Sums of P as it is multiplied, in tiles, and before it was rounded.
 % let GROUP_STATE = GROUP_Z + 2*COLUMN
-%# Where bits are a promise, so many blocks are computed alone, and what they leave is added to what those before them left, which
-%# lies there.
-% let JOINS = INVARIANT ? JOINT/KEYS : 0
+%# Whether exponents are relative to 0, and each row answers for itself: where bits are a promise, and for few queries, of which each
+%# thread sees too few keys to know a bound. So many blocks are then computed alone, and what they leave is added to what those before
+%# them left, which lies there.
+% let ROWWISE = INVARIANT or SPLIT
+% let JOINS = SPLIT ? SPLIT/KEYS : INVARIANT ? JOINT/KEYS : 0
 % let RESULT = GROUP_STATE - GROUP_O
 % let GROUP_TOTAL = GROUP_STATE + 2*STATE
 % let GROUP_ALL = GROUP_TOTAL + (JOINS ? RESULT : 0)
@@ -102,15 +104,15 @@
 % let AT_STAGE = AT_NOTES + (SPLIT ? 0 : W + NOTES)
 %# What a group has left, while some of its rows are computed again.
 % let AT_KEPT = AT_STAGE + round_up(STAGE, W)
-% let KEPT = INVARIANT ? RESULT + 2*STATE : 0
+% let KEPT = ROWWISE ? RESULT + 2*STATE : 0
 %# Where keys are split, a block of them is packed there.
 % let AT_BLOCK = AT_KEPT + round_up(KEPT, W)
-% let WORKSPACE = (INVARIANT ? AT_BLOCK + (SPLIT ? KBLOCK + VBLOCK + SIDE : 0) : AT_STAGE + STAGE)*4
+% let WORKSPACE = (ROWWISE ? AT_BLOCK + (SPLIT ? KBLOCK + VBLOCK + SIDE : 0) : AT_STAGE + STAGE)*4
 % let FEW_ALL = WORKSPACE
 %# Whether a bound on the products says that no exponent is too large, or numbers that are added to them are cut off themselves; and
 %# whether values may be so large or small that products with probabilities leave f32.
-% let BOUNDED = INVARIANT and not UNBOUNDED
-% let WIDE_RANGE = INVARIANT and TKV != "f16"
+% let BOUNDED = ROWWISE and not UNBOUNDED
+% let WIDE_RANGE = ROWWISE and TKV != "f16"
 % assert GQ + GX + VW == 0, "group and vector belong to OpenCL; isa portable has them"
 % assert ST + PINGPONG + LAZY == 0, "stages, pingpong and lazy belong to isas sm90 and sm80"
 % assert COPY == "plain" and LOOP == "joint" and UNSWIZZLED + SHARED_Q == 0 and ORDER == "heavy" and not WIDENED, "copy, loop, unswizzled, shared_q, order and widened belong to isas sm90 and sm80"
@@ -120,6 +122,8 @@
 % assert MR == 32 and NV == 4, "isa amx works on 32 rows by 64 keys; micro.rows must be 32, and micro.vecs 4"
 % assert BQ % MR == 0, "tile.q must be a multiple of micro.rows"
 % assert BK % KEYS == 0, "tile.k must be a multiple of micro.vecs times the vector's width"
+% assert not SPLIT or INVARIANT or BK == KEYS, "where isa amx splits keys, tile.k must be 64"
+% assert not SPLIT or SPLIT % KEYS == 0, "where isa amx splits keys, split must be a multiple of 64"
 % assert U == 1 or U == 2 or U == 4, "unroll must be 1, 2 or 4 for isa amx"
 % assert not INVARIANT or not NARROW, "isa amx has no kernel that is invariant and has narrow keys and values"
 % micro tiles_on
@@ -154,7 +158,7 @@
 % if not SPLIT
 % micro key_norms
 % micro query_norms with MR = W
-% if not INVARIANT
+% if not ROWWISE
 % micro value_range
 % end
 % end
@@ -163,7 +167,7 @@
 % end
 % if not SERIAL and not SPLIT
 % micro trip with SUMS = 0
-% if not TABLE or not INVARIANT
+% if not TABLE or not ROWWISE
 % micro trip as trip_lse with SUMS = 1
 % end
 % elif not TABLE and not SPLIT
@@ -189,7 +193,7 @@
 % micro words
 % end
 % end
-% if INVARIANT
+% if ROWWISE
 % if TABLE
 % micro add_exponentials with SUMS = 1
 % end

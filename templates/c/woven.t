@@ -2,7 +2,7 @@
 %# groups of queries, in what order, and what exponentials are relative to; what happens inside a block is woven.micro, how keys are
 %# packed woven_pack.t, how a group ends woven_close.t, which keys a query sees sequence.t, and where they lie rows.t.
 
-% if INVARIANT
+% if ROWWISE
 /* There is no running maximum here, and nothing that rows share. Exponentials are relative to 0 and go down to 2^-126, so that nothing
  * is lost as long as a row's sum is from 2^-80 to 2^86${WIDE_RANGE ? " and the largest number of its outputs, which are relative to it, at least 2^-60" : ""}. A row where this is not so is computed again, by its
  * true maximum. ${BOUNDED ? "Scores that would exceed 2^100 are cut off there, and the sum shows it" : "A bias or a slope may be anything: scores that would exceed 2^100 are cut off there, and the sum shows it"}. ${JOINS*KEYS} keys at a time are added up alone, and their sums to the sums before them,
@@ -17,7 +17,7 @@
 % end
 
 /* The parts of a workspace, and the place where K and V of one head are packed in blocks of ${KEYS} keys. */
-struct space { float *trip, *exact, *groups${SPLIT ? "" : ", *notes"}${INVARIANT ? ", *kept" : ""}, *k, *v${KEYED ? ", *side" : ""}; void *stage; };
+struct space { float *trip, *exact, *groups${SPLIT ? "" : ", *notes"}${ROWWISE ? ", *kept" : ""}, *k, *v${KEYED ? ", *side" : ""}; void *stage; };
 % if not SPLIT
 static int64_t blocks_of(const struct attn_args *a) { return (a->kv_len + ${KEYS - 1}) / ${KEYS}; }
 /* The keys of a piece, which one part packs: so few where there are few that all parts have some. */
@@ -30,7 +30,7 @@ static int64_t shared_head(const struct attn_args *a) { return pieces_of(a) * ${
 % end
 static struct space carve(float *at, float *panels, int64_t blocks)
 {
-    struct space w = {at, at + ${SPACE}, at + ${AT_GROUPS}, ${SPLIT ? "" : "at + "}${SPLIT ? "" : AT_NOTES}${SPLIT ? "" : ", "}${INVARIANT ? "at + " : ""}${INVARIANT ? AT_KEPT : ""}${INVARIANT ? ", " : ""}panels, panels + blocks * ${KBLOCK}, ${KEYED ? "panels + blocks * " : ""}${KEYED ? KBLOCK + VBLOCK : ""}${KEYED ? ", " : ""}at + ${AT_STAGE}};
+    struct space w = {at, at + ${SPACE}, at + ${AT_GROUPS}, ${SPLIT ? "" : "at + "}${SPLIT ? "" : AT_NOTES}${SPLIT ? "" : ", "}${ROWWISE ? "at + " : ""}${ROWWISE ? AT_KEPT : ""}${ROWWISE ? ", " : ""}panels, panels + blocks * ${KBLOCK}, ${KEYED ? "panels + blocks * " : ""}${KEYED ? KBLOCK + VBLOCK : ""}${KEYED ? ", " : ""}at + ${AT_STAGE}};
     return w;
 }
 % if not SPLIT
@@ -59,7 +59,7 @@ struct group {
 % end
     int64_t begin, end;        /* blocks that any row sees */
     int64_t whole, unwhole;    /* of those, the blocks that all rows see all of: [whole, unwhole) */
-% if INVARIANT
+% if ROWWISE
     float *total;              /* of what blocks before those under way left: o and sums */
 % if not SPLIT
     int joins;                 /* whether there are such blocks */
@@ -91,7 +91,7 @@ struct head {
     float scale;                    /* what products are multiplied by to be scores, before they are modified */
 % end
     float steep;                    /* how much exponents grow with products, at most */
-% if not INVARIANT
+% if not ROWWISE
     float room;                     /* how far exponents may be above m */
 % end
     int exact;                      /* every group is done exactly */
@@ -151,7 +151,7 @@ static void hide(const struct head *x, const struct group *g, int64_t block, flo
     cut_block(space, edge);
 }
 
-% if INVARIANT
+% if ROWWISE
 /* What exponentials of a trip are made with. */
 static void set_space(const struct head *x, float *space)
 {
@@ -183,7 +183,7 @@ static int64_t until_join(int64_t last, int64_t now, int lse)
 % include "c/woven_few.t"
 % else
 
-/* Packs the rows of head h from row i0 on, finds ${INVARIANT ? "" : "what their exponents are relative to and "}which blocks they see. */
+/* Packs the rows of head h from row i0 on, finds ${ROWWISE ? "" : "what their exponents are relative to and "}which blocks they see. */
 static void open_group(const struct head *x, struct group *g, float *at, int64_t h, int64_t i0)
 {
     const struct attn_args *a = x->a;
@@ -210,17 +210,17 @@ static void open_group(const struct head *x, struct group *g, float *at, int64_t
     }
     memset(g->o, 0, ${(GROUP_STATE - GROUP_O)*4});
     query_norms(g->q, (int32_t *)norms);
-% if not INVARIANT or BOUNDED
+% if not ROWWISE or BOUNDED
     bound = root_bound(largest(norms) * x->norm) * x->steep * ${PARTS*KEY_PARTS > 1 ? "1.02f; /* a vector is up to 1/128 longer than that of its parts */" : "1.001f;"}
 % end
 % if ROUGH
     g->fine = !(bound < 192.0f); /* 2^-17 of such a score is half of what an LSE may be off */
 % end
-% if SOFTCAP and (not INVARIANT or BOUNDED)
+% if SOFTCAP and (not ROWWISE or BOUNDED)
     if (bound > a->features->softcap * 1.4441f)
         bound = a->features->softcap * 1.4441f;
 % end
-% if INVARIANT
+% if ROWWISE
     float base = 0.0f;
     begin(g->state, &base);
     g->total = at + ${GROUP_TOTAL}, g->joins = (g->end - 1) / ${JOINS} > g->begin / ${JOINS};
@@ -305,7 +305,7 @@ static void step(float *space, const struct group *last, const float *v, const s
 {
     if (last)
         values(space, v, last->o);
-% if TABLE and INVARIANT
+% if TABLE and ROWWISE
     if (now && lse)
         add_exponentials(space, now->parts, space + ${FACTOR + 3});
     if (now)
@@ -343,7 +343,7 @@ static void attend(const struct head *x, struct walk *k)
     float *space = x->w->trip${SERIAL ? "" : ", *at["}${SERIAL ? "" : 6 + KEYED}${SERIAL ? "" : "]"};
     k->busy[0] = k->busy[1] = 0;
     int more = advance(x, k), lse = x->a->lse != 0;
-% if INVARIANT
+% if ROWWISE
     set_space(x, space);
 % else
 % if TABLE
@@ -363,7 +363,7 @@ static void attend(const struct head *x, struct walk *k)
     while (more || now.group || last.group) {
         next.group = more ? k->tile[k->at] : 0, next.block = k->block;
 % if SERIAL
-% if not INVARIANT
+% if not ROWWISE
         if (now.group)
             space[${FACTOR + 1}] = ${TABLE ? "lse ? -now.group->base : 128.0f * (127.0f - now.group->base" : "-now.group->base"}${TABLE and NATURAL ? " * 1.44269504f" : ""}${TABLE ? ") - 11.0f" : ""};
 % end
@@ -371,7 +371,7 @@ static void attend(const struct head *x, struct walk *k)
 % if not MODIFY
         if (next.group && next.group == now.group && next.group == last.group && next.block == last.block + 2 && next.block == now.block + 1 && next.block >= next.group->whole${BOUNDED ? " && !next.group->wild" : ""})
             n = most(1, least(k->stop, next.group->unwhole) - next.block);
-% if INVARIANT
+% if ROWWISE
         n = least(n, until_join(last.block, now.block, lse));
 % end
 % end
@@ -380,7 +380,7 @@ static void attend(const struct head *x, struct walk *k)
         k->block += n - 1, next.block += n - 1, now.block += n - 1, last.block += n - 1;
 % else
         at[0] = x->w->k + next.block * ${KBLOCK}, at[2] = x->w->v + last.block * ${VBLOCK};
-% if INVARIANT
+% if ROWWISE
         if (now.group)
             at[4] = now.group->parts;
 % else
@@ -390,18 +390,18 @@ static void attend(const struct head *x, struct walk *k)
 % if KEYED
         at[6] = x->w->side + now.block * ${SIDE};
 % end
-        if (next.group && now.group && last.group${ROUGH ? " && !next.group->fine" : ""}${INVARIANT and TABLE ? " && !lse" : ""}) {
+        if (next.group && now.group && last.group${ROUGH ? " && !next.group->fine" : ""}${ROWWISE and TABLE ? " && !lse" : ""}) {
             struct group *g = next.group;
             int64_t n = 1;
 % if not MODIFY
             if (g == last.group && g == now.group && next.block == last.block + 2 && next.block == now.block + 1 && next.block >= g->whole${BOUNDED ? " && !g->wild" : ""})
                 n = most(1, least(k->stop, g->unwhole) - next.block);
-% if INVARIANT
+% if ROWWISE
             n = least(n, until_join(last.block, now.block, lse));
 % end
 % end
             at[1] = g->q, at[3] = last.group->o;
-% if INVARIANT and TABLE
+% if ROWWISE and TABLE
             trip(at, n);
 % else
             if (lse)
@@ -413,7 +413,7 @@ static void attend(const struct head *x, struct walk *k)
         } else
             step(space, last.group, at[2], now.group, next.group, at[0], lse${KEYED ? ", at[6]" : ""});
 % end
-% if INVARIANT
+% if ROWWISE
         if (last.group && (last.block + 1) % ${JOINS} == 0 && last.block + 1 < last.group->end)
             fold(last.group->total, last.group->o, ${(RESULT - COLUMN)/128});
         if (lse && now.group && (now.block + 1) % ${JOINS} == 0 && now.block + 1 < now.group->end)
@@ -423,7 +423,7 @@ static void attend(const struct head *x, struct walk *k)
             close_group(x, last.group, 0);
 % if MODIFY
         if (next.group)
-            modify(x, next.group, next.block, space${UNBOUNDED ? (INVARIANT ? ", " : ", next.group->base + ") : ""}${UNBOUNDED ? (NATURAL ? "69.0f" : "100.0f") : ""}${LEAST ? ", space[" : ""}${LEAST ? FACTOR + 2 : ""}${LEAST ? "]" : ""});
+            modify(x, next.group, next.block, space${UNBOUNDED ? (ROWWISE ? ", " : ", next.group->base + ") : ""}${UNBOUNDED ? (NATURAL ? "69.0f" : "100.0f") : ""}${LEAST ? ", space[" : ""}${LEAST ? FACTOR + 2 : ""}${LEAST ? "]" : ""});
 % end
 % if BOUNDED
         if (next.group && next.group->wild)
@@ -498,7 +498,7 @@ int ${NAME}(const struct attn_args *a)
                     pack(&head, first, end, notes);
                 kept = unit;
             }
-% if INVARIANT
+% if ROWWISE
             settle(&head, known, pieces);
 % else
             head.exact = !settle(&head, known, pieces, end - first)${TABLE and not MODIFY ? " || head.steep < 1e-30f" : ""};

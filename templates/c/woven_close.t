@@ -13,7 +13,7 @@ static void open_scores(const struct head *x, const struct group *g, int64_t blo
     hide(x, g, block, space);
 }
 
-% if INVARIANT
+% if ROWWISE
 /* Computes those rows of a group again whose bits are set: by their true maxima, first these, then everything else. */
 static void redo(const struct head *x, struct group *g, uint32_t lost)
 {
@@ -48,7 +48,7 @@ static void redo(const struct head *x, struct group *g)
         values(space, x->w->v${SPLIT ? "" : " + block * "}${SPLIT ? "" : VBLOCK}, g->o);
     }
     totals(g->sums, g->state, unused);
-% if INVARIANT
+% if ROWWISE
     for (int64_t r = 0; r < ${MR}; r++)
         if (!(lost >> r & 1)) {
             for (int64_t t = r * ${W}; t < ${RESULT}; t += ${COLUMN})
@@ -59,7 +59,7 @@ static void redo(const struct head *x, struct group *g)
 % end
 }
 
-% if INVARIANT
+% if ROWWISE
 /* The rows whose sums${WIDE_RANGE ? " or outputs" : ""} show that they are to be computed again, a bit for each. */
 static uint32_t lost_rows(const struct head *x, const struct group *g)
 {
@@ -98,7 +98,7 @@ static int is_lost(const struct head *x, const struct group *g, const int32_t *b
 }
 
 % end
-/* What is left to do after a group's last block: the quotient of each row. Where a sum is too small, or `again` is 1, ${INVARIANT ? "the row" : "the group"} is computed
+/* What is left to do after a group's last block: the quotient of each row. Where a sum is too small, or `again` is 1, ${ROWWISE ? "the row" : "the group"} is computed
  * again before. */
 static void close_group(const struct head *x, struct group *g, int again)
 {
@@ -106,7 +106,7 @@ static void close_group(const struct head *x, struct group *g, int again)
 % if not BESIDE
     ${CO} *out = (${CO} *)a->o + x->s->o_at + g->h * a->o_stride[1] + g->i0 * a->o_stride[2];
 % end
-% if INVARIANT
+% if ROWWISE
 % if SPLIT
     g->o = g->total, g->sums = g->o + ${GROUP_Z - GROUP_O}, g->parts = g->sums + ${COLUMN};
 % else

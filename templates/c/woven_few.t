@@ -1,4 +1,4 @@
-%# Few queries over many keys on tiles, where bits are a promise: what woven.t does with a block of keys, in the same order, for all rows
+%# Few queries over many keys on tiles: what woven.t does with a block of keys where bits are a promise, in the same order, for all rows
 %# that share a KV head, so that each key is read and packed once. There is no pipeline. Splits of keys are computed alone and added in
 %# their order, so that the bits do not depend on which part computes which split.
 

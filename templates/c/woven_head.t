@@ -4,7 +4,7 @@
     for (int64_t n = ${W}; n < ${W*W}; n *= 2)
         memcpy(w.trip + ${ONES} + n, w.trip + ${ONES}, (size_t)n * sizeof(float));
     memcpy(w.exact + ${ONES}, w.trip + ${ONES}, ${4*W*W});
-    head.a = a, head.w = &w${INVARIANT ? "" : ", head.room = 0.0f"};
+    head.a = a, head.w = &w${ROWWISE ? "" : ", head.room = 0.0f"};
 % if MODIFY
     head.factor = ${NATURAL ? "1.44269504f" : "1.0f"};
     head.scale = a->scale${TIMES_SCALE_UNIT};
@@ -17,7 +17,7 @@
     head.steep = ${KEYED ? "2.0f * (" : ""}head.factor < 0 ? -head.factor : head.factor${KEYED ? ")" : ""};
     head.hidden = head.factor > 0 ? MINUS_INFINITY : -MINUS_INFINITY;
 % end
-% if INVARIANT
+% if ROWWISE
     head.exact = ${TABLE and not MODIFY ? "head.steep < 1e-30f" : "0"}; /* a scale that leaves words no room for scores that are not seen */
 % end
 % if BOUNDED

@@ -44,7 +44,7 @@ static const ${CKV} *place_of(const struct head *x, const void *from, int64_t at
 % if SPLIT
 /* Packs a block of keys of KV head g, as far as there are any, with their values${ACROSS ? "; or those alone" : ""}. */
 static void pack(const struct head *x, int64_t block${ACROSS ? ", int with_keys" : ""})
-% elif INVARIANT
+% elif ROWWISE
 /* Packs keys first to end - 1 of KV head g, in blocks, with their values; notes the largest squares of keys' lengths, lane by lane. */
 static void pack(const struct head *x, int64_t first, int64_t end, uint32_t *notes)
 % else
@@ -145,7 +145,7 @@ static void pack(const struct head *x, int64_t first, int64_t end, uint32_t *not
 % if not SPLIT
     key_norms(w->k + from * ${KBLOCK}, (int32_t *)notes, blocks * ${KEYS/W});
 % end
-% if INVARIANT
+% if ROWWISE
 % elif KEYED
     for (int64_t b = from; b < from + blocks; b++) /* without the tiles behind the values */
         value_range(w->v + b * ${VBLOCK}, (float *)notes + ${W}, ${2*CV});
@@ -155,7 +155,7 @@ static void pack(const struct head *x, int64_t first, int64_t end, uint32_t *not
 }
 
 % if SPLIT
-% elif INVARIANT
+% elif ROWWISE
 /* What notes on `pieces` lots of keys say of a head. */
 static void settle(struct head *x, const uint32_t *notes, int64_t pieces)
 {

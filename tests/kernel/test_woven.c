@@ -155,6 +155,10 @@ static const char *const names[] = {
     "attn_f16_d24_causal_mask_sink_invariant_on_amx_q64k1024_r32x4u4",
     "attn_bf16_d72v40_causal_packed_invariant_on_amx_q64k1024_r32x4u2_s2048_table",
     "attn_f16_of32_d24_alibi_paged_invariant_on_amx_q64k1024_r32x4u4_s2048",
+    "attn_bf16_d24_causal_on_amx_q64k64_r32x4u2_s64_table",
+    "attn_bf16_d64_on_amx_q128k64_r32x4u4_s128_table",
+    "attn_bf16_d40v24_window_softcap_biasf16_mask_alibi_sink_paged_on_amx_q64k64_r32x4u2_s128",
+    "attn_f16_d24v40_window_packed_on_amx_q64k64_r32x4u2_s64",
 };
 
 static void test_features(void **state)
