@@ -454,8 +454,9 @@ static double block_cycles(const struct variant *v, const struct shape *s, const
     const double products =
         o->parts * o->key_parts * 8 * o->d / 32 + (o->value_parts + o->parts - 1) * 4 * columns + 4 * o->parts;
     const double exponentials = o->parts > 1 ? 1060 : v->field[F_TABLE] ? 620 : 900;
-    /* What is done to scores beside is done in a pass over 128 vectors, beside no product. */
-    return 18.6 * products + waits + exponentials + (s->modify > 0 ? 128 * (2 + s->modify / 2) : 0) + (alone ? 300 : 0);
+    /* What is done to scores beside is done in a pass over 128 vectors, beside no product. Alone nothing hides latency. */
+    const double modified = s->modify > 0 ? 128 * (2 + s->modify / 2) : 0, latency = alone ? (o->parts > 1 ? 300 : 1300) : 0;
+    return 18.6 * products + waits + exponentials + modified + latency;
 }
 
 /* Few queries meet keys of 16 bits in the same way, but for the pipeline: each block is packed once for all rows that share a KV
@@ -467,8 +468,12 @@ static double few_tile_cycles(const struct variant *v, const struct shape *s, co
     const bool beside = !(v->field[F_BIAS] || v->field[F_MASK] || v->field[F_ALIBI]);
     const double groups = beside ? up(s->rows * heads, 32) / 32 : heads * up(s->rows, 32) / 32;
     const double chunks = up(groups * 32, s->bq) / s->bq, keys = up(s->keys, 64);
-    const double pack = (o.d + o.dv) * (o.key_parts > 1 ? 1.05 : 0.25) + (o.copied ? 8 : 0) + (o.copied_v ? 8 : 0);
-    const double compute = chunks * keys * pack + groups * keys / 64 * block_cycles(v, s, &o, true);
+    /* A group of 16 rows has keys in bf16 where they lie, and half of everything else. */
+    const bool across = beside && v->field[F_TABLE] && !s->half && s->modify == 0;
+    const double halves = across ? up(s->rows * heads, 16) / 16 : 2 * groups;
+    const double element = o.key_parts > 1 ? 1.05 : 0.33, columns = (halves < 2 ? 0 : o.d) + o.dv;
+    const double pack = element * columns + (o.copied ? 8 : 0) + (o.copied_v ? 8 : 0);
+    const double compute = chunks * keys * pack + halves / 2 * keys / 64 * block_cycles(v, s, &o, true);
     const double memory = chunks * keys * (s->d + s->dv) * s->element / cache_rate(s, t, cpu);
     const double all = larger(compute, memory) + 0.3 * (compute < memory ? compute : memory);
     const double splits = up(s->keys, v->field[F_SPLIT]) / v->field[F_SPLIT];
