@@ -234,15 +234,18 @@ static void test_model_of_a_xeon(void **state)
     assert_int_equal(best_on(&xeon, &many, ISA_AMX).field[F_TILE_K], 512);
 }
 
-/* On 16 threads of a Xeon heads of 512 tokens were fastest in tiles of 32 and of 64 queries: no thread is idle, and where one is
- * late the others wait for little. Under a causal mask the tile that sees most keys must not be most of the work. */
+/* On 16 threads of a Xeon few heads of 512 tokens were fastest in tiles of 32 queries, of which each thread takes two or more:
+ * where one is late, the others wait for little. Tiles of 64 queries, one for each thread, took 1.2 to 2.0 times as long. Of 8
+ * heads both were within a fifth of each other, and larger ones were slower. Under a causal mask the tile that sees most keys must
+ * not be most of the work. */
 static void test_model_of_few_heads(void **state)
 {
     static const struct {
-        int heads, tokens, dim, causal, threads;
+        int heads, tokens, dim, causal, threads, most; /* queries of a tile */
     } rows[] = {
-        {1, 512, 64, 0, 16}, {2, 512, 64, 0, 16},  {2, 512, 64, 1, 16}, {2, 512, 128, 0, 16},
-        {8, 512, 64, 0, 16}, {8, 512, 128, 0, 16}, {8, 512, 64, 1, 16}, {8, 512, 128, 1, 16},
+        {1, 512, 64, 0, 16, 64},  {2, 512, 64, 0, 16, 32},   {3, 512, 64, 0, 16, 32},   {2, 512, 128, 0, 16, 32},
+        {2, 512, 64, 1, 16, 64},  {8, 512, 64, 0, 16, 64},   {8, 512, 64, 1, 16, 64},   {8, 512, 128, 0, 16, 64},
+        {8, 512, 128, 1, 16, 64}, {8, 2048, 64, 0, 16, 128}, {8, 2048, 128, 1, 16, 128},
     };
     (void)state;
     const struct cpu xeon = {.model = "Intel(R) Xeon(R) Processor", .l1d = 49152, .l2 = 2 << 20, .l3 = 260 << 20};
@@ -253,9 +256,9 @@ static void test_model_of_few_heads(void **state)
         t.caller.field[F_HEAD_DIM] = rows[i].dim;
         t.caller.field[F_CAUSAL] = rows[i].causal;
         const int tile = best_on(&xeon, &t, ISA_AMX).field[F_TILE_Q];
-        if (tile != 32 && tile != 64)
-            fail_msg("%d heads of %d tokens, D = %d, on %d threads: tiles of %d queries; expected 32 or 64", rows[i].heads,
-                     rows[i].tokens, rows[i].dim, rows[i].threads, tile);
+        if (tile < 32 || tile > rows[i].most)
+            fail_msg("%d heads of %d tokens, D = %d, on %d threads: tiles of %d queries; expected 32 to %d", rows[i].heads,
+                     rows[i].tokens, rows[i].dim, rows[i].threads, tile, rows[i].most);
     }
 }
 
