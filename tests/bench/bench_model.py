@@ -9,9 +9,15 @@ The shapes follow from the seed alone, by default the hash of the commit that is
 heads to a key head, head dims from 16 to 256. Each takes so many seconds. Of a shape, `attngen bench` with an empty cache says which
 variant the model takes, and `attngen tune --rigor patient` times it among the others, in one process. Whatever is the fastest of many
 by their least times was also lucky, so the two are then timed in turns, on the problem that tune timed: printed is the time of the
-model's choice over the best's, each the least of its turns. With --serving the problems are those of a serving engine on a device: few queries or a chunk of them over a long cache, in pages
-or not, and packed batches. With --resume, what is done is kept in that file, a line of JSON for each shape, and not done again; lines of another seed, program or
-processor are left alone.
+model's choice over the best's, each the least of its turns, and in brackets the median of the ratios of turns, each of which is of
+two runs that follow each other. Where the choice is more than a tenth behind, the two take turns for as many seconds again as the
+whole shape had, which tells a wrong choice from a disturbed moment: both figures are printed, and the summary has the percentile of
+the first ones and that with the second ones in their place. The latter is too low by the shapes of which the first figure was lucky,
+which are not timed again.
+
+With --serving the problems are those of a serving engine on a device: few queries or a chunk of them over a long cache, in pages or
+not, and packed batches. With --resume, what is done is kept in that file, a line of JSON for each shape, and not done again; lines
+of another seed, program or processor are left alone.
 """
 import argparse
 import hashlib
@@ -19,6 +25,7 @@ import json
 import math
 import os
 import random
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -27,6 +34,7 @@ import time
 BRIEF = 0.05  # seconds of the bench that only says what the model takes
 DUEL, TURN = 0.3, 0.15  # the share of a shape's seconds in which two variants take turns; seconds of a turn
 BOUND, QUANTILE = 1.10, 0.9
+FORM = 2  # of what --resume keeps
 
 
 def draw(random_, dtypes, threads):
@@ -70,13 +78,15 @@ def ask(program, cache, verb, options, *more):
 
 
 def duel(program, cache, options, variants, seconds):
-    """The least milliseconds of each variant, which take turns for so many seconds, three turns at least. On a device, whose clock is its own, too."""
-    least, end, turns = {v: math.inf for v in variants}, time.monotonic() + seconds, 0
-    while turns < 3 or time.monotonic() < end:
-        for v in variants if turns % 2 == 0 else variants[::-1]:
-            least[v] = min(least[v], ask(program, cache, "bench", options, "--variant", v, "--time-limit", str(TURN))["ms"]["min"])
-        turns += 1
-    return least
+    """How many times as long the first of two variants takes as the second, which take turns for so many seconds, three turns at
+    least: by the least of all turns, and by the median of the ratios of turns. On a device, whose clock is its own, too."""
+    turns, end = [], time.monotonic() + seconds
+    while len(turns) < 3 or time.monotonic() < end:
+        order = variants if len(turns) % 2 == 0 else variants[::-1]
+        turns.append({v: ask(program, cache, "bench", options, "--variant", v, "--time-limit", str(TURN))["ms"] for v in order})
+    least = [min(turn[v]["min"] for turn in turns) for v in variants]
+    middle = [turn[variants[0]]["median"] / turn[variants[1]]["median"] for turn in turns]
+    return {"ratio": least[0] / least[1], "median": statistics.median(middle), "turns": len(turns)}
 
 
 def measure(program, options, seconds, rigor):
@@ -87,8 +97,11 @@ def measure(program, options, seconds, rigor):
         best, at = min(timed, key=timed.get), options.index("--shape") + 1
         dims = ",".join(options[at].split(",")[5:])
         smaller = options[:at] + [f"{tuned['timed']},{dims}"] + options[at + 1:]
-        least = {best: 1} if taken == best else duel(program, cache, smaller, [taken, best], DUEL * seconds)
-    return {"taken": taken, "best": best, "ratio": least[taken] / least[best], "was": timed[taken] / timed[best] if taken in timed else None,
+        first, again = {"ratio": 1, "median": 1, "turns": 0}, None
+        if taken != best:
+            first = duel(program, cache, smaller, [taken, best], DUEL * seconds)
+            again = duel(program, cache, smaller, [taken, best], seconds) if first["ratio"] > BOUND else None
+    return {"taken": taken, "best": best, **first, "again": again, "was": timed[taken] / timed[best] if taken in timed else None,
             "timed": len(timed)}
 
 
@@ -97,7 +110,7 @@ def identity(options):
     with open(options.program, "rb") as f:
         program = hashlib.sha256(f.read()).hexdigest()[:16]
     devices = subprocess.run([options.program, "devices"], capture_output=True, text=True).stdout
-    return {"seed": options.seed, "program": program, "device": devices.split(":")[0], "seconds": options.seconds}
+    return {"seed": options.seed, "program": program, "device": devices.split(":")[0], "seconds": options.seconds, "form": FORM}
 
 
 def kept(path, who):
@@ -110,6 +123,15 @@ def kept(path, who):
 
 def short(variant):
     return variant.split("_on_")[-1]
+
+
+def told(duelled):
+    return f"{duelled['ratio']:.2f} ({duelled['median']:.2f})" if duelled else ""
+
+
+def summary(ratios):
+    at = sorted(ratios)[min(len(ratios) - 1, math.ceil(QUANTILE * len(ratios)) - 1)]
+    return f"median {sorted(ratios)[len(ratios) // 2]:.3f}, 90th percentile {at:.3f} (asked for: {BOUND:.2f}), most {max(ratios):.3f}"
 
 
 def main():
@@ -127,9 +149,9 @@ def main():
     options = parser.parse_args()
     options.seed = options.seed or subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
     random_, who = random.Random(options.seed), identity(options)
-    done, ratios = kept(options.resume, who), []
+    done, results = kept(options.resume, who), []
     print(f"# seed {options.seed}, {options.shapes} shapes of {options.seconds:g} s")
-    print("| shape | the model's choice | the best of tune | ratio, in turns | as tune timed it | candidates timed |\n|---|---|---|---|---|---|")
+    print("| shape | the model's choice | the best of tune | ratio, in turns | again | as tune timed it | candidates timed |\n|---|---|---|---|---|---|---|")
     for _ in range(options.shapes):
         dtypes = options.dtype.split(",")
         problem = draw_serving(random_, dtypes) if options.serving else draw(random_, dtypes, [int(t) for t in options.threads.split(",")])
@@ -143,11 +165,14 @@ def main():
                 with open(options.resume, "a") as f:
                     f.write(json.dumps(found) + "\n")
         was = f"{found['was']:.2f}" if found["was"] else "not timed"
-        print(f"| {name} | {short(found['taken'])} | {short(found['best'])} | {found['ratio']:.2f} | {was} | {found['timed']} |", flush=True)
-        ratios.append(found["ratio"])
-    ratios.sort()
-    at = ratios[min(len(ratios) - 1, math.ceil(QUANTILE * len(ratios)) - 1)]
-    print(f"# median {ratios[len(ratios) // 2]:.3f}, 90th percentile {at:.3f} (asked for: {BOUND:.2f}), most {ratios[-1]:.3f}")
+        print(f"| {name} | {short(found['taken'])} | {short(found['best'])} | {told(found)} | {told(found['again'])} | {was} "
+              f"| {found['timed']} |", flush=True)
+        results.append(found)
+    behind = [r["again"]["ratio"] for r in results if r["again"]]
+    print(f"# {summary([r['ratio'] for r in results])}")
+    if behind:
+        print(f"# {len(behind)} shapes above {BOUND:.2f} timed again, of which {sum(r > BOUND for r in behind)} are so still; with these figures: "
+              f"{summary([(r['again'] or r)['ratio'] for r in results])}")
 
 
 if __name__ == "__main__":
