@@ -49,7 +49,7 @@ int read_number(const struct option *option, const char *value, float *out, stru
     *out = strtof(value, &end);
     bool space = *value == ' ' || (*value >= '\t' && *value <= '\r');
     if (space || end == value || *end || !isfinite(*out))
-        return option_wrong(err, "%s '%s' is invalid; expected a finite number", option->name, value);
+        return option_wrong(err, "%s '%s' is invalid; expected a finite number, of at most 3.4e38 in size", option->name, value);
     return 0;
 }
 

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* sigset_t */
 #include "run_arrays.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -144,8 +145,22 @@ static int check_scales(const struct run *r, struct gen_error *err)
     return 0;
 }
 
+/* Scales by which numbers are to be divided. */
+static int check_divisors(const char *path, const struct npy *scales, struct gen_error *err)
+{
+    const float *scale = scales->data;
+    for (int64_t i = 0; i < scales->count; i++)
+        if (scale[i] == 0 || !isfinite(scale[i]))
+            return wrong(err,
+                         "%s: error: its number %lld of %lld is %g; expected finite numbers other than 0, since arrays of floats "
+                         "are divided",
+                         path, (long long)i + 1, (long long)scales->count, (double)scale[i]);
+    return 0;
+}
+
 /* Replaces an array of numbers by their stored form; scales that nobody gave are computed. */
-static int quantise(const struct run *r, const char *path, struct npy *a, struct npy *scales, struct gen_error *err)
+static int quantise(const struct run *r, const char *path, const char *scales_path, struct npy *a, struct npy *scales,
+                    struct gen_error *err)
 {
     const bool bshd = r->options.layout == LAYOUT_BSHD, given = scales->data;
     const int values = dtype_values(r->dtype_kv);
@@ -155,6 +170,8 @@ static int quantise(const struct run *r, const char *path, struct npy *a, struct
     struct attn_error why;
     if (!is_float(a))
         return 0;
+    if (given && check_divisors(scales_path, scales, err))
+        return -1;
     int64_t shape[4];
     memcpy(shape, a->shape, sizeof shape);
     shape[3] = width / values * (int64_t)dtype_size(r->dtype_kv);
@@ -181,7 +198,7 @@ static int quantise(const struct run *r, const char *path, struct npy *a, struct
     }
     if (scales->data)
         features_scale_strides(&r->options, scales, q.scales_stride);
-    if (attn_quantise(&q, &why) != ATTN_OK) {
+    if (attn_quantise(&q, &why) != ATTN_OK) { /* of what can be wrong, only a NaN in the array is left */
         npy_free(&other);
         return wrong(err, "%s: error: %s", path, why.text);
     }
@@ -364,8 +381,8 @@ int run_read(struct run *r, struct gen_error *err)
         return -1;
     if (is_narrow(r))
         return round_to(file[OPTION_Q], &r->q, r->dtype_q, err) ||
-                       quantise(r, file[OPTION_K], &r->k, &r->features.array[ARRAY_K_SCALES], err) ||
-                       quantise(r, file[OPTION_V], &r->v, &r->features.array[ARRAY_V_SCALES], err)
+                       quantise(r, file[OPTION_K], file[OPTION_K_SCALES], &r->k, &r->features.array[ARRAY_K_SCALES], err) ||
+                       quantise(r, file[OPTION_V], file[OPTION_V_SCALES], &r->v, &r->features.array[ARRAY_V_SCALES], err)
                    ? -1
                    : 0;
     bool failed = round_to(file[OPTION_Q], &r->q, r->dtype_q, err) ||

@@ -177,6 +177,10 @@ static void test_refusals(void **state)
     struct npy nan = array_load("k_wide.npy");
     ((float *)nan.data)[5] = NAN;
     store("nan.npy", &nan);
+    struct npy zero = array_new(NPY_F32, 3, (int64_t[]){1, 1, 1}), one = array_new(NPY_F32, 3, (int64_t[]){1, 1, 1});
+    *(float *)one.data = 1;
+    store("zero.npy", &zero);
+    store("one.npy", &one);
     refuse(1, "-k k.npy -v v.npy", "k.npy: error: its type is int8; expected --dtype kv=int8 for it");
     refuse(1, "-k k4.npy -v k4.npy", "k4.npy: error: its type is uint8; expected --dtype kv=fp8, kv=q8_0 or kv=q4_0 for it");
     refuse(1, "-k k.npy -v v.npy --dtype kv=fp8", "its type is int8; expected uint8, or float32 or float16 that become fp8");
@@ -190,6 +194,8 @@ static void test_refusals(void **state)
            "expected a last side that is a multiple of 34, the bytes of a block of q8_0");
     refuse(1, "-k nan.npy -v nan.npy --dtype kv=q8_0",
            "in has a NaN at [0, 0, 0, 5]; expected none, since q8_0 has none");
+    refuse(1, "-k k_wide.npy -v v_wide.npy --dtype kv=int8 --k-scales one.npy --v-scales zero.npy",
+           "zero.npy: error: its number 1 of 1 is 0; expected finite numbers other than 0, since arrays of floats are divided");
     refuse(2, "-k k.npy -v v.npy --dtype q=int8,kv=int8", "kv= with int8, fp8, q8_0 or q4_0 too");
 }
 

@@ -164,9 +164,9 @@ static void test_wrong_values(void **state)
     refuse("--layout sbhd", "--layout 'sbhd' is unknown; expected bhsd or bshd");
     refuse("--threads 0", "--threads '0' is invalid; expected an integer from 1 to 1024");
     refuse("--threads 2x", "--threads '2x' is invalid; expected an integer from 1 to 1024");
-    refuse("--scale nan", "--scale 'nan' is invalid; expected a finite number");
-    refuse("--scale 1e99", "--scale '1e99' is invalid; expected a finite number");
-    refuse("--scale=", "--scale '' is invalid; expected a finite number");
+    refuse("--scale nan", "--scale 'nan' is invalid; expected a finite number, of at most 3.4e38 in size");
+    refuse("--scale 1e99", "--scale '1e99' is invalid; expected a finite number, of at most 3.4e38 in size");
+    refuse("--scale=", "--scale '' is invalid; expected a finite number, of at most 3.4e38 in size");
     refuse("--q-offset 1.5", "--q-offset '1.5' is invalid; expected an integer from -1099511627776 to 1099511627776");
     refuse("--time-limit 0", "--time-limit '0' is invalid; expected a number of seconds above 0");
     refuse("--lse=", "--lse has an empty value; expected L.npy");
@@ -240,7 +240,7 @@ static void test_windows_and_softcap(void **state)
         assert_int_equal(options_parse(&everything, 3, argv, &o, &err), OPTIONS_WRONG);
         snprintf(
             message, sizeof message,
-            "--window '%s' is invalid; expected L,R, the keys before and after, each 0 or more, or -1 for no bound",
+            "--window '%s' is invalid; expected L,R, the keys before and after, each 0 to 2^40, or -1 for no bound",
             broken[i]);
         assert_string_equal(err.text, message);
     }
@@ -248,7 +248,7 @@ static void test_windows_and_softcap(void **state)
     refuse("--softcap 0", "--softcap '0' is invalid; expected 1e-30..1e30");
     refuse("--softcap -1", "--softcap '-1' is invalid; expected 1e-30..1e30");
     refuse("--softcap 3e38", "--softcap '3e38' is invalid; expected 1e-30..1e30");
-    refuse("--softcap inf", "--softcap 'inf' is invalid; expected a finite number");
+    refuse("--softcap inf", "--softcap 'inf' is invalid; expected a finite number, of at most 3.4e38 in size");
 }
 
 static void test_places_of_keys_exclude_each_other(void **state)
