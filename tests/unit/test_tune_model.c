@@ -230,6 +230,10 @@ static void test_model_of_a_xeon(void **state)
         assert_true(estimate_cycles(&together, &one, &xeon) < 0.8 * estimate_cycles(&each, &one, &xeon));
     }
     assert_int_equal(best_on(&xeon, &prompt, ISA_AMX).field[F_SPLIT], 0);
+    for (prompt.q_len = 32; prompt.q_len <= 512; prompt.q_len *= 2) { /* short ones, too */
+        prompt.kv_len = prompt.q_len;
+        assert_int_equal(best_on(&xeon, &prompt, ISA_AMX).field[F_SPLIT], 0);
+    }
     many.caller.field[F_HEAD_DIM] = 256;
     assert_int_equal(best_on(&xeon, &many, ISA_AMX).field[F_TILE_K], 512);
 }
