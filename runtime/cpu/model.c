@@ -499,16 +499,18 @@ static double tile_cycles(const struct variant *v, const struct shape *s, const 
 {
     const struct operands o = read_operands(v, s);
     const double keys = up(s->keys, 64), groups = up(s->rows, 32) / 32, tiles = up(s->rows, s->bq) / s->bq;
-    const double visited = keys / 64 + (v->field[F_CAUSAL] ? 0.5 : 0) + s->edges, visits = up(s->keys, s->bk) / s->bk;
+    const double visited = keys / 64 + (v->field[F_CAUSAL] ? 0.5 : 0) + s->edges;
     const double block = block_cycles(v, s, &o, false);
     /* Keys and values that exceed half of L2 come from L3 for each tile of queries, and for each group where a tile of keys leaves
      * no room for the rest; three quarters of that hide. Queries and outputs of a tile of queries come again for each tile of keys
      * beside which they do not fit. */
     const double l2 = cpu->l2 ? (double)cpu->l2 : 2097152, l3 = maker_of(cpu)->l3_rate;
     const double key = 2 * (o.key_parts * o.d + o.value_parts * o.dv);
-    const double tile = key * (s->bk < keys ? s->bk : keys), far = keys_seen(s) * key > l2 / 2 ? tiles : 0;
+    /* A group meets all keys at once where these take no more than 1 MiB, and leaves the cache to the next. */
+    const double bk = s->bk < keys && key * keys > 1048576 ? s->bk : keys, visits = up(keys, bk) / bk;
+    const double tile = key * bk, far = keys_seen(s) * key > l2 / 2 ? tiles : 0;
     const double times = tile > 0.8 * l2 ? groups : far;
-    const double own = (s->rows < s->bq ? up(s->rows, 32) : s->bq) * (2 * o.parts * o.d + 4 * o.dv);
+    const double own = visits > 1 ? (s->rows < s->bq ? up(s->rows, 32) : s->bq) * (2 * o.parts * o.d + 4 * o.dv) : 0;
     const double again = times * keys * key / (4 * l3) + (tile + own > 0.8 * l2 ? tiles * visits * own / l3 : 0);
     const double group = 300 + 10.6 * (o.d + o.dv) + 6 * o.dv * visits + (o.copied ? 150 : 0);
     const double row = (o.copied ? 30 : 0) + (o.copied_v ? 27 : 0);

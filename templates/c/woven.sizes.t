@@ -60,6 +60,8 @@
 % let KBLOCK = KEYS*LDK
 % let PLANE = CT*2*W*W
 % let VBLOCK = PLANES*PLANE
+%# How many blocks of keys, packed, are 1 MiB: half of what isa amx has of L2.
+% let NEAR_BLOCKS = 1048576/(4*(KBLOCK + VBLOCK))
 %# Of a block's keys: the rests of their scales, those of their values', and 128 times the logarithms of the latter.
 % let SIDE = KEYED ? (TABLE ? 3 : 2)*KEYS : 0
 % let GROUP_O = MR*LDQ
@@ -84,6 +86,10 @@
 % let LINE = 32
 % let KEY_LINES = ceil_div(HD, LINE)
 % let VALUE_LINES = ceil_div(HDV, LINE)
+%# Of rows of queries and outputs that trips fetch ahead: lines of the longest, and how many rows a trip fetches. Trips that have
+%# more in integer registers fetch none.
+% let AHEAD_LINES = max(KEY_LINES, ceil_div(HDV*type_bytes(TO), 64))
+% let AHEAD_ROWS = TABLE and not KEYED and not SERIAL ? max(1, 8/AHEAD_LINES) : 0
 %# A copy of rows, and behind it those that are opened into parts.
 % let ROW = W*max(LDX*PER, LDV)
 % let COPIED = W*LDX + W*LDV
@@ -166,7 +172,11 @@
 % micro lower_values
 % end
 % if not SERIAL and not SPLIT
+% if AHEAD_ROWS
+% micro trip_ahead as trip with SUMS = 0
+% else
 % micro trip with SUMS = 0
+% end
 % if not TABLE or not ROWWISE
 % micro trip as trip_lse with SUMS = 1
 % end

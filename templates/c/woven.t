@@ -183,24 +183,29 @@ static int64_t until_join(int64_t last, int64_t now, int lse)
 % include "c/woven_few.t"
 % else
 
-/* Packs the rows of head h from row i0 on, finds ${ROWWISE ? "" : "what their exponents are relative to and "}which blocks they see. */
-static void open_group(const struct head *x, struct group *g, float *at, int64_t h, int64_t i0)
+/* The rows of head h from row i0 on, and which blocks they see. */
+static void place_group(const struct head *x, struct group *g, int64_t h, int64_t i0)
 {
-    const struct attn_args *a = x->a;
     const struct sequence *s = x->s;
-    const ${CQ} *q = (const ${CQ} *)a->q + s->q_at + h * a->q_stride[1] + i0 * a->q_stride[2];
-    uint32_t norms[${W}] = {0};
-    int64_t last, first, n = least(${MR}, s->q_len - i0);
-    float bound;
-    g->q = at, g->o = at + ${GROUP_O}, g->sums = at + ${GROUP_Z}, g->parts = at + ${GROUP_Z + COLUMN}, g->state = at + ${GROUP_STATE};
-    g->h = h, g->i0 = i0, g->rows = n;
-    first = first_key(s, i0), last = end_key(s, i0 + n - 1);
+    int64_t n = least(${MR}, s->q_len - i0), first = first_key(s, i0), last = end_key(s, i0 + n - 1);
+    g->h = h, g->i0 = i0, g->rows = n, g->q = 0;
     g->begin = first / ${KEYS}, g->end = last > first ? (last + ${KEYS - 1}) / ${KEYS} : g->begin;
     /* Rows behind the last one see what they would. */
     g->whole = (first_key(s, i0 + ${MR - 1}) + ${KEYS - 1}) / ${KEYS}, g->unwhole = end_key(s, i0) / ${KEYS};
+}
+
+/* Packs the rows of a group at `at`${ROWWISE ? "" : ", and finds what their exponents are relative to"}. Those that see nothing, or are done exactly, are done then; returns
+ * whether there is more to do. */
+static int open_group(const struct head *x, struct group *g, float *at)
+{
+    const struct attn_args *a = x->a;
+    const ${CQ} *q = (const ${CQ} *)a->q + x->s->q_at + g->h * a->q_stride[1] + g->i0 * a->q_stride[2];
+    uint32_t norms[${2*W}];
+    float bound;
+    g->q = at, g->o = at + ${GROUP_O}, g->sums = at + ${GROUP_Z}, g->parts = at + ${GROUP_Z + COLUMN}, g->state = at + ${GROUP_STATE};
     for (int64_t i = 0; i < ${MR}; i += ${W}) {
         int64_t ld = a->q_stride[2];
-        const ${CQ} *from = queries_at(i < n ? q + i * ld : q, &ld, n - i, (${CQ} *)x->w->stage);
+        const ${CQ} *from = queries_at(i < g->rows ? q + i * ld : q, &ld, g->rows - i, (${CQ} *)x->w->stage);
 % if PARTS == 2
         for (int64_t r = 0; r < ${W}; r++)
             open_query(from + r * ld, g->q + i * ${LDQ} + r * ${W});
@@ -211,7 +216,7 @@ static void open_group(const struct head *x, struct group *g, float *at, int64_t
     memset(g->o, 0, ${(GROUP_STATE - GROUP_O)*4});
     query_norms(g->q, (int32_t *)norms);
 % if not ROWWISE or BOUNDED
-    bound = root_bound(largest(norms) * x->norm) * x->steep * ${PARTS*KEY_PARTS > 1 ? "1.02f; /* a vector is up to 1/128 longer than that of its parts */" : "1.001f;"}
+    bound = root_bound(real_of(norms[0]) * x->norm) * x->steep * ${PARTS*KEY_PARTS > 1 ? "1.02f; /* a vector is up to 1/128 longer than that of its parts */" : "1.001f;"}
 % end
 % if ROUGH
     g->fine = !(bound < 192.0f); /* 2^-17 of such a score is half of what an LSE may be off */
@@ -223,7 +228,7 @@ static void open_group(const struct head *x, struct group *g, float *at, int64_t
 % if ROWWISE
     float base = 0.0f;
     begin(g->state, &base);
-    g->total = at + ${GROUP_TOTAL}, g->joins = (g->end - 1) / ${JOINS} > g->begin / ${JOINS};
+    g->total = g->q + ${GROUP_TOTAL}, g->joins = (g->end - 1) / ${JOINS} > g->begin / ${JOINS};
     if (g->joins)
         memset(g->total, 0, ${RESULT*4});
 % if BOUNDED
@@ -240,27 +245,51 @@ static void open_group(const struct head *x, struct group *g, float *at, int64_t
 % end
         close_group(x, g, g->begin < g->end);
         g->end = g->begin;
+        return 0;
     }
+    return 1;
 }
 
+% if AHEAD_ROWS
+/* Rows to fetch, and how far they are apart, in slots. */
+struct errand { float *at; int64_t step, rows; };
+
+% end
 /* The blocks of keys that a share of the work meets, in order: tiles of ${BQ} queries, within them visits of ${BK} keys, within
- * those the groups of the tile. */
+ * those the groups of the tile. Where all keys stay in the cache, one visit has them all, so that a group ends before the next begins. */
 struct walk {
     struct group group[${GROUPS + 2}];   /* of this tile; and two of those before, whose blocks may be under way */
     struct group *tile[${GROUPS}];       /* this tile's */
     const struct group *busy[2];     /* whose blocks are under way */
     int64_t u, cuts, tiles, units;   /* tiles of queries: the next one, and how far from there to the next */
     int64_t groups, at;              /* how many groups this tile has, and which is visited */
+    int64_t reach;                   /* how many blocks a visit has, at most */
     int64_t visit, block, stop, end; /* the first block of the visit; this one, and where the visit of the group and of all end */
+% if AHEAD_ROWS
+    struct errand errand[2];         /* what is to be fetched, the last one first */
+    int64_t errands;
+% end
+    float *room[${GROUPS + 2}];      /* where groups can be opened: first where one ended last, which is in the cache */
+    int64_t rooms;                   /* how many are free */
 };
 
-/* Goes to the next tile of queries and opens its groups; 0 when there is none. */
+/* The next tile's head and first row; the tiles that see the most keys come first. */
+static int64_t head_at(const struct head *x, const struct walk *k)
+{
+    int64_t group = x->a->heads / x->a->kv_heads;
+    return x->g * group + k->u % group;
+}
+static int64_t row_at(const struct head *x, const struct walk *k) { return (k->tiles - 1 - k->u / (x->a->heads / x->a->kv_heads)) * ${BQ}; }
+% if AHEAD_ROWS
+% include "c/woven_ahead.t"
+% end
+
+/* Goes to the next tile of queries; 0 when there is none. A group is opened when its first block comes. */
 static int open_tile(const struct head *x, struct walk *k)
 {
-    const struct attn_args *a = x->a;
     if (k->u >= k->units)
         return 0;
-    int64_t group = a->heads / a->kv_heads, h = x->g * group + k->u % group, i0 = (k->tiles - 1 - k->u / group) * ${BQ}; /* long ones first */
+    int64_t h = head_at(x, k), i0 = row_at(x, k);
     k->groups = (least(${BQ}, x->s->q_len - i0) + ${MR - 1}) / ${MR};
     k->end = 0;
     k->visit = -1;
@@ -268,11 +297,12 @@ static int open_tile(const struct head *x, struct walk *k)
         while (&k->group[place] == k->busy[0] || &k->group[place] == k->busy[1])
             place++;
         struct group *g = k->tile[i] = &k->group[place];
-        open_group(x, g, x->w->groups + place * ${GROUP_ALL}, h, i0 + i * ${MR});
+        place_group(x, g, h, i0 + i * ${MR});
         if (g->begin < g->end) {
             k->end = most(k->end, g->end);
             k->visit = k->visit < 0 ? g->begin : least(k->visit, g->begin);
-        }
+        } else
+            open_group(x, g, k->room[k->rooms - 1]);
     }
     k->u += k->cuts;
     k->at = -1;
@@ -286,16 +316,21 @@ static int advance(const struct head *x, struct walk *k)
         return 1;
     for (;;) {
         if (++k->at >= k->groups) {
-            k->at = 0, k->visit += ${BK/KEYS};
+            k->at = 0, k->visit += k->reach;
             if (k->visit >= k->end && !open_tile(x, k))
                 return 0;
             if (k->at < 0)
                 continue;
         }
-        const struct group *g = k->tile[k->at];
-        k->block = most(g->begin, k->visit), k->stop = least(g->end, k->visit + ${BK/KEYS});
-        if (k->block < k->stop)
+        struct group *g = k->tile[k->at];
+        k->block = most(g->begin, k->visit), k->stop = least(g->end, k->visit + k->reach);
+        if (k->block < k->stop && (g->q || open_group(x, g, k->room[k->rooms - 1]))) {
+            k->rooms -= k->block == g->begin;
+% if AHEAD_ROWS
+            look_ahead(x, k);
+% end
             return 1;
+        }
     }
 }
 
@@ -339,9 +374,12 @@ static void step(float *space, const struct group *last, const float *v, const s
  * the values. ${SERIAL ? "" : "Where all three are there, one function makes them together, for as many trips as blocks follow one another; where one is missing, each is made by itself. "}${ROUGH and not SERIAL ? "So it is where the smallest parts of keys might count, since that function leaves them out. " : ""}*/
 static void attend(const struct head *x, struct walk *k)
 {
-    struct at { struct group *group; int64_t block; } last = {0, 0}, now = {0, 0}, next = {0, 0};
-    float *space = x->w->trip${SERIAL ? "" : ", *at["}${SERIAL ? "" : 6 + KEYED}${SERIAL ? "" : "]"};
+    struct group *last = 0, *now = 0, *next = 0;
+    int64_t last_block = 0, now_block = 0, next_block = 0;
+    float *space = x->w->trip${SERIAL ? "" : ", *at["}${SERIAL ? "" : 7 + KEYED}${SERIAL ? "" : "]"};
     k->busy[0] = k->busy[1] = 0;
+    for (k->rooms = 0; k->rooms < ${GROUPS + 2}; k->rooms++)
+        k->room[k->rooms] = x->w->groups + k->rooms * ${GROUP_ALL};
     int more = advance(x, k), lse = x->a->lse != 0;
 % if ROWWISE
     set_space(x, space);
@@ -360,48 +398,60 @@ static void attend(const struct head *x, struct walk *k)
 % if not SERIAL
     at[5] = space;
 % end
-    while (more || now.group || last.group) {
-        next.group = more ? k->tile[k->at] : 0, next.block = k->block;
+    while (more || now || last) {
+        next = more ? k->tile[k->at] : 0, next_block = k->block;
 % if SERIAL
 % if not ROWWISE
-        if (now.group)
-            space[${FACTOR + 1}] = ${TABLE ? "lse ? -now.group->base : 128.0f * (127.0f - now.group->base" : "-now.group->base"}${TABLE and NATURAL ? " * 1.44269504f" : ""}${TABLE ? ") - 11.0f" : ""};
+        if (now)
+            space[${FACTOR + 1}] = ${TABLE ? "lse ? -now->base : 128.0f * (127.0f - now->base" : "-now->base"}${TABLE and NATURAL ? " * 1.44269504f" : ""}${TABLE ? ") - 11.0f" : ""};
 % end
         int64_t n = 1;
 % if not MODIFY
-        if (next.group && next.group == now.group && next.group == last.group && next.block == last.block + 2 && next.block == now.block + 1 && next.block >= next.group->whole${BOUNDED ? " && !next.group->wild" : ""})
-            n = most(1, least(k->stop, next.group->unwhole) - next.block);
+        if (next && next == now && next == last && next_block == last_block + 2 && next_block == now_block + 1 && next_block >= next->whole${BOUNDED ? " && !next->wild" : ""})
+            n = most(1, least(k->stop, next->unwhole) - next_block);
 % if ROWWISE
-        n = least(n, until_join(last.block, now.block, lse));
+        n = least(n, until_join(last_block, now_block, lse));
 % end
 % end
         for (int64_t t = 0; t < n; t++)
-            step(space, last.group, x->w->v + (last.block + t) * ${VBLOCK}, now.group, next.group, x->w->k + (next.block + t) * ${KBLOCK}, lse${KEYED ? ", x->w->side + (now.block + t) * " : ""}${KEYED ? SIDE : ""});
-        k->block += n - 1, next.block += n - 1, now.block += n - 1, last.block += n - 1;
+            step(space, last, x->w->v + (last_block + t) * ${VBLOCK}, now, next, x->w->k + (next_block + t) * ${KBLOCK}, lse${KEYED ? ", x->w->side + (now_block + t) * " : ""}${KEYED ? SIDE : ""});
+        k->block += n - 1, next_block += n - 1, now_block += n - 1, last_block += n - 1;
 % else
-        at[0] = x->w->k + next.block * ${KBLOCK}, at[2] = x->w->v + last.block * ${VBLOCK};
+        at[0] = x->w->k + next_block * ${KBLOCK}, at[2] = x->w->v + last_block * ${VBLOCK};
 % if ROWWISE
-        if (now.group)
-            at[4] = now.group->parts;
+        if (now)
+            at[4] = now->parts;
 % else
-        if (now.group)
-            at[4] = now.group->parts, space[${FACTOR + 1}] = ${TABLE ? "lse ? -now.group->base : 128.0f * (127.0f - now.group->base" : "-now.group->base"}${TABLE and NATURAL ? " * 1.44269504f" : ""}${TABLE ? ") - 11.0f" : ""};
+        if (now)
+            at[4] = now->parts, space[${FACTOR + 1}] = ${TABLE ? "lse ? -now->base : 128.0f * (127.0f - now->base" : "-now->base"}${TABLE and NATURAL ? " * 1.44269504f" : ""}${TABLE ? ") - 11.0f" : ""};
 % end
 % if KEYED
-        at[6] = x->w->side + now.block * ${SIDE};
+        at[7] = x->w->side + now_block * ${SIDE};
 % end
-        if (next.group && now.group && last.group${ROUGH ? " && !next.group->fine" : ""}${ROWWISE and TABLE ? " && !lse" : ""}) {
-            struct group *g = next.group;
+        if (next && now && last${ROUGH ? " && !next->fine" : ""}${ROWWISE and TABLE ? " && !lse" : ""}) {
+            struct group *g = next;
             int64_t n = 1;
 % if not MODIFY
-            if (g == last.group && g == now.group && next.block == last.block + 2 && next.block == now.block + 1 && next.block >= g->whole${BOUNDED ? " && !g->wild" : ""})
-                n = most(1, least(k->stop, g->unwhole) - next.block);
+            if (g == last && g == now && next_block == last_block + 2 && next_block == now_block + 1 && next_block >= g->whole${BOUNDED ? " && !g->wild" : ""})
+                n = most(1, least(k->stop, g->unwhole) - next_block);
 % if ROWWISE
-            n = least(n, until_join(last.block, now.block, lse));
+            n = least(n, until_join(last_block, now_block, lse));
 % end
 % end
-            at[1] = g->q, at[3] = last.group->o;
-% if ROWWISE and TABLE
+            at[1] = g->q, at[3] = last->o;
+% if AHEAD_ROWS
+            int64_t stride;
+% if not ROWWISE
+            if (lse)
+                trip_lse(at, n);
+            else {
+% end
+            n = fetch_by(k, n, at, &stride);
+            trip(at, n, stride);
+% if not ROWWISE
+            }
+% end
+% elif ROWWISE and TABLE
             trip(at, n);
 % else
             if (lse)
@@ -409,31 +459,33 @@ static void attend(const struct head *x, struct walk *k)
             else
                 trip(at, n);
 % end
-            k->block += n - 1, next.block += n - 1, now.block += n - 1, last.block += n - 1;
+            k->block += n - 1, next_block += n - 1, now_block += n - 1, last_block += n - 1;
         } else
-            step(space, last.group, at[2], now.group, next.group, at[0], lse${KEYED ? ", at[6]" : ""});
+            step(space, last, at[2], now, next, at[0], lse${KEYED ? ", at[7]" : ""});
 % end
 % if ROWWISE
-        if (last.group && (last.block + 1) % ${JOINS} == 0 && last.block + 1 < last.group->end)
-            fold(last.group->total, last.group->o, ${(RESULT - COLUMN)/128});
-        if (lse && now.group && (now.block + 1) % ${JOINS} == 0 && now.block + 1 < now.group->end)
-            fold(now.group->total + ${RESULT - COLUMN}, now.group->parts, ${COLUMN/128});
+        if (last && (last_block + 1) % ${JOINS} == 0 && last_block + 1 < last->end)
+            fold(last->total, last->o, ${(RESULT - COLUMN)/128});
+        if (lse && now && (now_block + 1) % ${JOINS} == 0 && now_block + 1 < now->end)
+            fold(now->total + ${RESULT - COLUMN}, now->parts, ${COLUMN/128});
 % end
-        if (last.group && last.block + 1 == last.group->end)
-            close_group(x, last.group, 0);
+        if (last && last_block + 1 == last->end) {
+            close_group(x, last, 0);
+            k->room[k->rooms++] = last->q;
+        }
 % if MODIFY
-        if (next.group)
-            modify(x, next.group, next.block, space${UNBOUNDED ? (ROWWISE ? ", " : ", next.group->base + ") : ""}${UNBOUNDED ? (NATURAL ? "69.0f" : "100.0f") : ""}${LEAST ? ", space[" : ""}${LEAST ? FACTOR + 2 : ""}${LEAST ? "]" : ""});
+        if (next)
+            modify(x, next, next_block, space${UNBOUNDED ? (ROWWISE ? ", " : ", next->base + ") : ""}${UNBOUNDED ? (NATURAL ? "69.0f" : "100.0f") : ""}${LEAST ? ", space[" : ""}${LEAST ? FACTOR + 2 : ""}${LEAST ? "]" : ""});
 % end
 % if BOUNDED
-        if (next.group && next.group->wild)
+        if (next && next->wild)
             keep_within(space, x->ends, ${MR});
 % end
-        if (next.group)
-            hide(x, next.group, next.block, space);
-        last = now, now = next;
-        k->busy[0] = last.group, k->busy[1] = now.group;
-        more = next.group && advance(x, k);
+        if (next && (next_block < next->whole || next_block >= next->unwhole))
+            hide(x, next, next_block, space);
+        last = now, last_block = now_block, now = next, now_block = next_block;
+        k->busy[0] = last, k->busy[1] = now;
+        more = next && advance(x, k);
     }
 }
 % include "c/prepare.t"
@@ -511,6 +563,7 @@ int ${NAME}(const struct attn_args *a)
             t += walk.units - walk.u - 1;
         }
         walk.groups = walk.at = walk.visit = walk.block = walk.stop = walk.end = 0;
+        walk.reach = blocks_of(a) > ${NEAR_BLOCKS} ? ${BK/KEYS} : ${max(BK/KEYS, NEAR_BLOCKS)};
         attend(&head, &walk);
     }
     tiles_off();

@@ -141,17 +141,15 @@ static void pack(const struct head *x, int64_t first, int64_t end, uint32_t *not
 % end
 % end
         }
-    }
 % if not SPLIT
-    key_norms(w->k + from * ${KBLOCK}, (int32_t *)notes, blocks * ${KEYS/W});
+        if (j % ${KEYS} == ${KEYS - W}) { /* while the block is in the nearest cache */
+            key_norms(w->k + j / ${KEYS} * ${KBLOCK}, (int32_t *)notes, ${KEYS/W});
+% if not ROWWISE
+            value_range(w->v + j / ${KEYS} * ${VBLOCK}, (float *)notes + ${W}, ${KEYED ? 2*CV : VBLOCK/W/16});${KEYED ? " /* without the tiles behind the values */" : ""}
 % end
-% if ROWWISE
-% elif KEYED
-    for (int64_t b = from; b < from + blocks; b++) /* without the tiles behind the values */
-        value_range(w->v + b * ${VBLOCK}, (float *)notes + ${W}, ${2*CV});
-% else
-    value_range(w->v + from * ${VBLOCK}, (float *)notes + ${W}, blocks * ${VBLOCK/W/16});
+        }
 % end
+    }
 }
 
 % if SPLIT

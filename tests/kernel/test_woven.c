@@ -338,6 +338,33 @@ static void test_far_scores(void **state)
     gen_close(g);
 }
 
+/* ---- keys that exceed what stays in the cache, so that groups of rows meet them in turns ---- */
+
+static void test_visits(void **state)
+{
+    static const char *const visitors[] = {"attn_bf16_d512_causal_on_amx_q64k64_r32x4u4_table",
+                                           "attn_f16_d256_window_on_amx_q64k128_r32x4u2"};
+    const struct workload_shape shape = {1, 1, 1, 70, 600, .uneven = false};
+    (void)state;
+    struct gen *g;
+    struct gen_error err;
+    if (!has_tcc())
+        skip();
+    assert_int_equal(gen_open(&g, &err), 0);
+    for (size_t i = 0; i < sizeof visitors / sizeof *visitors; i++) {
+        struct check result;
+        struct workload w;
+        struct loaded k;
+        load(g, visitors[i], &k);
+        assert_int_equal(workload_create(&k.v, &shape, test_seed(), &w), 0);
+        if (workload_check(&w, &k.kernel, NULL, 1, 0, &result, &err) != VERDICT_RIGHT)
+            fail_msg("%s: %s", visitors[i], err.text);
+        workload_free(&w);
+        dlclose(k.object);
+    }
+    gen_close(g);
+}
+
 /* ---- numbers in blocks, whose smallest parts are left out where they cannot count ---- */
 
 /* What two bf16, each the nearest to what is left, leave of a number, over the number. */
@@ -488,7 +515,7 @@ static void test_widened_rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_features), cmocka_unit_test(test_far_scores),
-                                       cmocka_unit_test(test_small_parts), cmocka_unit_test(test_scales),
-                                       cmocka_unit_test(test_widened_rows)};
+                                       cmocka_unit_test(test_visits),   cmocka_unit_test(test_small_parts),
+                                       cmocka_unit_test(test_scales),   cmocka_unit_test(test_widened_rows)};
     return cmocka_run_group_tests_name("woven", tests, NULL, NULL);
 }
