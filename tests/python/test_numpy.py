@@ -306,6 +306,8 @@ class Sdpa(unittest.TestCase):
                 ("time_limit is 'x'; expected a number", lambda: attngen.configure(time_limit="x")),
                 ("is_causal is 'no'; expected True or False", lambda: attngen.sdpa(q, q, q, is_causal="no")),
                 ("scale is 'x'; expected a number", lambda: attngen.sdpa(q, q, q, scale="x")),
+                (r"scale is -1e\+300; expected a size of at most 3.4e38", lambda: attngen.sdpa(q, q, q, scale=-1e300)),
+                ("softcap is 1000*; expected a number", lambda: attngen.attention(q, q, q, softcap=10 ** 400)),
                 ("fallback is 'jax'; expected None or 'torch'", lambda: attngen.sdpa(q, q, q, fallback="jax")),
                 ("key is of type builtins.NoneType; expected", lambda: attngen.sdpa(q, None, q)),
                 ("query is a masked array; expected a plain one", lambda: attngen.sdpa(np.ma.array(q), q, q)),

@@ -79,14 +79,20 @@ def int64(name: str, value: Any) -> int:
     return number
 
 
+FLOAT_MOST = 2.0 ** 128 - 2.0 ** 103  # what is less rounds to a finite float32
+
+
 def real(name: str, value: Any) -> float:
     """A number, also of NumPy or in a tensor."""
     try:
         if isinstance(value, (str, bytes)):
             raise TypeError
-        return float(value)
-    except (TypeError, ValueError, RuntimeError):
+        number = float(value)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         raise _c.Invalid(f"{name} is {value!r}; expected a number") from None
+    if FLOAT_MOST <= abs(number) < math.inf:
+        raise _c.Invalid(f"{name} is {value!r}; expected a size of at most 3.4e38, as float32 has it")
+    return number
 
 
 def flag(name: str, value: Any) -> int:
