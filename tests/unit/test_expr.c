@@ -316,8 +316,15 @@ static void test_depth(void **state)
         free(text);
         arena_free(&arena);
     }
-    char *text = repeated("1 + ", 50, "1");
-    is(text, 51);
+    char *text = repeated("1 + ", 64, "1");
+    is(text, 65);
+    free(text);
+    struct arena arena = {0};
+    struct gen_error err = {0};
+    struct value v;
+    text = repeated("1 + ", 65, "1");
+    assert_int_equal(evaluate(text, &arena, &v, &err), -1);
+    arena_free(&arena);
     free(text);
     text = repeated("(", 50, "7))))))))))))))))))))))))))))))))))))))))))))))))))");
     is(text, 7);

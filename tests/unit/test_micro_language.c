@@ -366,6 +366,7 @@ static void test_wrong_indices(void **state)
     is_wrong("  vec x = q[y]\n", "t.micro:2:13: error: unknown name 'y'; expected one that a let, for or field sets");
     is_wrong("  vec x = q[T]\n", "t.micro:2:13: error: this is a text; expected a number");
     is_wrong("  vec x = q[1\n", "t.micro:2:14: error: the line ends here; expected ']'");
+    gives("  vec x = q[268435456]\n  d[-268435456] = x\n", "load x q+268435456\nstore d-268435456 x\n");
     is_wrong("  vec x = q[268435457]\n", "t.micro:2: error: the offset is 268435457; expected at most 2^28");
     is_wrong("  q += 9223372036854775807\n",
              "t.micro:2: error: the offset is 9223372036854775807; expected at most 2^28");
