@@ -78,11 +78,14 @@
 % let GROUP_ALL = GROUP_TOTAL + (JOINS ? RESULT : 0)
 %# Where keys are split, rows of all heads of a group stand side by side, unless a feature has numbers of its own for each head or row.
 % let BESIDE = SPLIT and not (BIAS != "none" or MASK or ALIBI)
-%# Up to 16 of them meet keys of bf16 where these lie, as the other side of the product, which is the same sum. Their queries lie behind
-%# what else a group has. Lines of a row of keys and of values, which are fetched ahead.
+%# Up to 64 of them meet keys of bf16 where these lie, as the other side of the product, which is the same sum; for more it is worth
+%# packing keys. Their queries lie behind what else a group has. Without the promise, up to 16 of them meet values where these lie, too: the even columns, and the odd ones.
 % let ACROSS = BESIDE and TABLE and not MODIFY and TKV == "bf16"
+% let PARTED_V = ACROSS and not INVARIANT and CV % 2 == 0
+% let AT_PARTED = AT_SCORES + 4*W*W
 % let GROUP_ACROSS = GROUP_ALL
-% let GROUP_ROOM = GROUP_ALL + (ACROSS ? W*LDX : 0)
+% let GROUP_ROOM = GROUP_ALL + (ACROSS ? 2*W*LDX : 0)
+%# Lines of a row of keys and of values, which are fetched ahead.
 % let LINE = 32
 % let KEY_LINES = ceil_div(HD, LINE)
 % let VALUE_LINES = ceil_div(HDV, LINE)
@@ -94,7 +97,7 @@
 % let ROW = W*max(LDX*PER, LDV)
 % let COPIED = W*LDX + W*LDV
 % let OPENED = max(max(KEYED ? COPIED + max(LDX*PER, round_up(HDV, 2*W))/4 : NARROW ? ROW + ceil_div(max(LDX*PER, LDV), 4) : W*max(LDX, LDV), LDO), MODIFY ? W*KEYS + W*KEYS/4 : 0)
-% let STAGE = max(OPENED + (KEY_PARTS > 1 ? max(W*LDK, 2*W*LDV) : 0), SPLIT ? KEYS*LDX : 0)
+% let STAGE = max(OPENED + (KEY_PARTS > 1 ? max(W*LDK, 2*W*LDV) : 0), SPLIT ? KEYS*max(LDX, LDO/PER) : 0)
 %# A bias or a slope: scores are of any size then. The numbers that scores are modified by: of all, of keys, of rows.
 % let UNBOUNDED = BIAS != "none" or ALIBI
 % let KEY_NUMBERS = 5
@@ -217,8 +220,15 @@
 % if ACROSS
 % micro pack_ahead
 % micro scores_across
+% micro scores_twice
 % micro words_across
+% if PARTED_V
+% micro words_parted
+% micro values_parted
+% micro straighten
+% else
 % micro values_across
+% end
 % end
 % end
 % micro begin

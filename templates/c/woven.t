@@ -52,7 +52,7 @@ struct group {
 % if BESIDE
     int64_t first, rows;       /* its first row, in the order of head and query, and how many there are */
 % if ACROSS
-    const float *across;       /* the queries of at most ${W} rows as pairs of columns; 0: of more, or their LSE is asked for */
+    const float *across;       /* the queries of each ${W} rows as pairs of columns; 0: it meets keys that are packed */
 % end
 % else
     int64_t h, i0, rows;       /* its head, first row, and how many there are */

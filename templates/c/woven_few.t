@@ -21,8 +21,8 @@ int64_t ${NAME}_workspace(const struct attn_args *a)
     return ${WORKSPACE};
 }
 
-/* Packs the queries of group number n, and finds which blocks they see. */
-static void open_group(const struct head *x, struct group *g, float *at, int64_t n)
+/* Packs the queries of group number n, one of `groups` that meet keys together, and finds which blocks they see. */
+static void open_group(const struct head *x, struct group *g, float *at, int64_t n, int64_t groups)
 {
     const struct attn_args *a = x->a;
     const struct sequence *s = x->s;
@@ -30,6 +30,9 @@ static void open_group(const struct head *x, struct group *g, float *at, int64_t
     float base = 0.0f;
     g->q = at, g->o = at + ${GROUP_O}, g->sums = at + ${GROUP_Z}, g->parts = at + ${GROUP_Z + COLUMN}, g->state = at + ${GROUP_STATE};
     g->total = at + ${GROUP_TOTAL};
+% if not ACROSS
+    (void)groups;
+% end
 % if BESIDE
     g->first = n * ${MR}, g->rows = least(${MR}, a->heads / a->kv_heads * s->q_len - g->first);
     int64_t i0 = is_straight(x, g) ? query_of(x, g, 0) : 0, i1 = is_straight(x, g) ? i0 + g->rows - 1 : s->q_len - 1;
@@ -59,13 +62,13 @@ static void open_group(const struct head *x, struct group *g, float *at, int64_t
     }
 % if ACROSS
     g->across = 0;
-    if (g->rows <= ${W} && !a->lse) {
+    for (int64_t i = 0; i < g->rows && !a->lse && (groups <= 2 || g->rows <= ${W}); i += ${W}) {
         ${CQ} *rows = (${CQ} *)x->w->stage;
         memset(rows, 0, ${W*LDX*PER} * sizeof *rows);
-        for (int64_t r = 0; r < g->rows; r++)
-            memcpy(rows + r * ${LDX*PER}, q + head_of(x, g, r) * a->q_stride[1] + query_of(x, g, r) * a->q_stride[2], ${HD} * sizeof *rows);
-        pack_k(rows, at + ${GROUP_ACROSS}, ${LDX*PER});
+        for (int64_t r = i; r < least(i + ${W}, g->rows); r++)
+            memcpy(rows + (r - i) * ${LDX*PER}, q + head_of(x, g, r) * a->q_stride[1] + query_of(x, g, r) * a->q_stride[2], ${HD} * sizeof *rows);
         g->across = at + ${GROUP_ACROSS};
+        pack_k(rows, at + ${GROUP_ACROSS} + i * ${LDX}, ${LDX*PER});
     }
 % end
     memset(g->o, 0, ${RESULT*4});
@@ -73,26 +76,29 @@ static void open_group(const struct head *x, struct group *g, float *at, int64_t
 }
 % if ACROSS
 
-/* The keys of a block as rows of pairs, *ld slots apart: where they lie, or a copy. */
-static const float *rows_of(const struct head *x, int64_t block, int64_t *ld)
+% for v in 0..PARTED_V + 1
+% let X = v ? "v" : "k"
+/* The ${v ? "values" : "keys"} of a block as rows of pairs, *ld slots apart: where they lie, or a copy. */
+static const float *${v ? "values_of_block" : "keys_of_block"}(const struct head *x, int64_t block, int64_t *ld)
 {
     const struct attn_args *a = x->a;
     const struct sequence *s = x->s;
     int64_t j = block * ${KEYS};
-    const ${CKV} *k = (const ${CKV} *)a->k + s->k_at + x->g * a->k_stride[1];
-    const ${CKV} *row = keys_at(a, s, k, a->k_stride, j, least(${KEYS}, s->keys - j), ${KEYS}, ${HD}, ${LDX*PER}, ld, (${CKV} *)x->w->stage);
+    const ${CKV} *${X} = (const ${CKV} *)a->${X} + s->${X}_at + x->g * a->${X}_stride[1];
+    const ${CKV} *row = keys_at(a, s, ${X}, a->${X}_stride, j, least(${KEYS}, s->keys - j), ${KEYS}, ${v ? HDV : HD}, ${v ? LDO : LDX*PER}, ld, (${CKV} *)x->w->stage);
     if ((*ld & 1) || ((size_t)row & 3)) {
         ${CKV} *copy = (${CKV} *)x->w->stage;
         for (int64_t r = 0; r < ${KEYS}; r++)
-            memcpy(copy + r * ${LDX*PER}, row + r * *ld, ${LDX*PER} * sizeof *copy);
-        row = copy, *ld = ${LDX*PER};
+            memcpy(copy + r * ${v ? LDO : LDX*PER}, row + r * *ld, ${v ? LDO : LDX*PER} * sizeof *copy);
+        row = copy, *ld = ${v ? LDO : LDX*PER};
     }
     *ld /= 2;
     return (const float *)(const void *)row;
 }
 
-/* Hides scores of keys that a row does not see, where rows are columns. */
-static void hide_across(const struct head *x, const struct group *g, int64_t block, float *space)
+% end
+/* Hides scores of keys that a row does not see, where rows are columns, of ${W} rows from row `first` on. */
+static void hide_across(const struct head *x, const struct group *g, int64_t block, int64_t first, float *scores)
 {
     const struct sequence *s = x->s;
     int64_t j = block * ${KEYS};
@@ -100,12 +106,12 @@ static void hide_across(const struct head *x, const struct group *g, int64_t blo
     if (block >= g->whole && block < g->unwhole)
         return;
     for (int64_t r = 0; r < ${W}; r++)
-        none[r] = space[${FACTOR + 2}];
-    int64_t queries = ${CAUSAL or WINDOW ? "s->q_len > 1 ? g->rows : 1" : "1"};
+        none[r] = x->w->trip[${FACTOR + 2}];
+    int64_t queries = ${CAUSAL or WINDOW ? "s->q_len > 1 ? least(" : "1"}${CAUSAL or WINDOW ? W : ""}${CAUSAL or WINDOW ? ", g->rows - first) : 1" : ""};
     for (int64_t r = 0; r < queries; r++) {
-        int64_t i = query_of(x, g, r), begin = first_key(s, i) - j, end = end_key(s, i) - j;
+        int64_t i = query_of(x, g, first + r), begin = first_key(s, i) - j, end = end_key(s, i) - j;
         for (int64_t c = 0; c < ${KEYS}; c++) {
-            float *to = space + ${AT_SCORES} + c * ${W};
+            float *to = scores + c * ${W};
             if (c >= begin && c < end)
                 continue;
             if (queries > 1)
@@ -116,18 +122,50 @@ static void hide_across(const struct head *x, const struct group *g, int64_t blo
     }
 }
 
-/* What a block adds to the outputs of at most ${W} rows. The keys and values of the block behind it are fetched meanwhile. */
+/* Row j of keys, to be fetched as slots. */
+static const float *ahead(const struct head *x, int64_t j)
+{
+    return (const float *)(const void *)place_of(x, x->a->k, x->s->k_at, x->a->k_stride, j);
+}
+
+/* Whether a group meets values where these lie. */
+static int is_parted(const struct group *g)
+{
+% if PARTED_V
+    return g->across && g->rows <= ${W};
+% else
+    (void)g;
+    return 0;
+% end
+}
+
+/* What a block adds to the outputs of a group. The keys and values of the block behind it are fetched meanwhile. */
 static void meet_across(const struct head *x, const struct group *g, int64_t block)
 {
     const struct attn_args *a = x->a;
     const struct space *w = x->w;
-    int64_t ld, next = (block + 1) * ${KEYS}, k_at = x->s->k_at, v_at = x->s->v_at;
-    const float *k = rows_of(x, block, &ld);
-    scores_across(g->across, k, w->trip, ld, place_of(x, a->k, k_at, a->k_stride, next + 32), a->k_stride[2]);
-    keep_within(w->trip, x->ends, ${W});
-    hide_across(x, g, block, w->trip);
-    words_across(w->trip, place_of(x, a->v, v_at, a->v_stride, next), a->v_stride[2]);
+    int64_t ld, next = (block + 1) * ${KEYS}, v_at = x->s->v_at;
+    const float *k = keys_of_block(x, block, &ld);
+    float *scores = w->trip + ${AT_SCORES}, *probs = w->trip + ${AT_PROBS};
+    if (g->rows > ${W}) {
+        scores_twice(g->across, k, w->trip, ld, ahead(x, next + 32));
+        for (int64_t r = 0; r < ${MR}; r += ${W}) {
+            hide_across(x, g, block, r, scores + r * ${KEYS});
+            words_across(w->trip, scores + r * ${KEYS}, probs + r * ${W}, place_of(x, a->v, v_at, a->v_stride, next + 2 * r), a->v_stride[2]);
+        }
+        values(w->trip, w->v, g->o);
+        return;
+    }
+    scores_across(g->across, k, w->trip, ld, ahead(x, next${PARTED_V ? "" : " + 32"}));
+    hide_across(x, g, block, 0, scores);
+% if PARTED_V
+    words_parted(w->trip, (int32_t *)(void *)(w->trip + ${AT_PARTED}), ld, ahead(x, next + 32));
+    const float *v = values_of_block(x, block, &ld);
+    values_parted(w->trip, v, g->o, ld, (const float *)(const void *)place_of(x, a->v, v_at, a->v_stride, next));
+% else
+    words_across(w->trip, scores, probs, place_of(x, a->v, v_at, a->v_stride, next), a->v_stride[2]);
     values_across(w->trip, w->v, g->o, place_of(x, a->v, v_at, a->v_stride, next + 32), a->v_stride[2]);
+% end
 }
 % end
 
@@ -142,12 +180,17 @@ static void walk(const struct head *x, struct group *group, int64_t groups, int6
             end = most(end, least((split + 1) * ${JOINS}, group[i].end));
         }
 % if ACROSS
-    int with_keys = 0;
+    int packs = 0, with_keys = 0;
     for (int64_t i = 0; i < groups; i++)
-        with_keys |= !group[i].across;
+        packs |= !is_parted(&group[i]), with_keys |= !group[i].across;
 % end
     for (int64_t block = begin; block < end; block++) {
-        pack(x, block${ACROSS ? ", with_keys" : ""});
+% if ACROSS
+        if (packs)
+            pack(x, block, with_keys);
+% else
+        pack(x, block);
+% end
         for (int64_t i = 0; i < groups; i++) {
             const struct group *g = &group[i];
             if (block < g->begin || block >= g->end)
@@ -176,6 +219,11 @@ static void walk(const struct head *x, struct group *group, int64_t groups, int6
             values(w->trip, w->v, g->o);
         }
     }
+% if PARTED_V
+    for (int64_t i = 0; i < groups; i++)
+        if (is_parted(&group[i]))
+            straighten(group[i].o);
+% end
 }
 
 /* All splits, added in their order: those that lie in `shared`, or each computed now; and the quotients. */
@@ -222,7 +270,7 @@ int ${NAME}(const struct attn_args *a)
             int64_t first = chunk * ${GROUPS}, groups = s.q_len > 0 ? most(0, least(${GROUPS}, groups_of(a, s.q_len) - first)) : 0;
             float *shared = a->shared ? (float *)a->shared + (unit * chunks + chunk) * splits * ${GROUPS*RESULT} : 0;
             for (int64_t i = 0; i < groups; i++)
-                open_group(&head, &group[i], w.groups + i * ${GROUP_ROOM}, first + i);
+                open_group(&head, &group[i], w.groups + i * ${GROUP_ROOM}, first + i, groups);
             if (shared && !a->phase) {
                 float *to = shared + piece % splits * ${GROUPS*RESULT};
                 walk(&head, group, groups, piece % splits);

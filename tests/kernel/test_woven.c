@@ -159,6 +159,8 @@ static const char *const names[] = {
     "attn_bf16_d64_on_amx_q128k64_r32x4u4_s128_table",
     "attn_bf16_d40v24_window_softcap_biasf16_mask_alibi_sink_paged_on_amx_q64k64_r32x4u2_s128",
     "attn_f16_d24v40_window_packed_on_amx_q64k64_r32x4u2_s64",
+    "attn_bf16_d40v64_window_sink_paged_on_amx_q64k64_r32x4u2_s64_table",
+    "attn_bf16_d32v24_causal_packed_on_amx_q32k64_r32x4u2_s128_table",
 };
 
 static void test_features(void **state)

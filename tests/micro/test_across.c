@@ -1,6 +1,7 @@
-/* test_across.c - micro-kernels of invariant kernels on tiles, one by one, in every lowering that is here: those for at most 16
- * rows of queries, whose keys are the other side of the product, must give the very bits of those for 32 rows; sums for the LSE,
- * limits of scores, what says that a row is to be computed again, sums of splits, and outputs, against what their comments say.
+/* test_across.c - micro-kernels for few queries on tiles, one by one, in every lowering that is here: those whose keys are the
+ * other side of the product must give the very bits of those that pack them; sums for the LSE, limits of scores, what says that a
+ * row is to be computed again, sums of splits, and outputs, against what their comments say; and, of kernels without the promise
+ * of the same bits, those that meet values where these lie.
  * What it is not: the other micro-kernels on tiles, which kernels alone tell of (test_woven.c).
  *     ATTN_SEED      where random data begin */
 #define _GNU_SOURCE
@@ -26,20 +27,26 @@
 /* Sides of a tile, of a block and of the rows of the kernel below; slots. */
 enum { SIDE = 16, KEYS = 64, ROWS = 32, DIM = 96, DIM_V = 40, COLUMNS = 3, STEPS = DIM / 32, COLUMN = 512, APART = DIM + 6 };
 enum { ROUNDS = 6, TIMEOUT = 120, UNITS = 16 };
-static const char kernel_name[] = "attn_bf16_d96v40_invariant_on_amx_q64k1024_r32x4u2_s2048_table";
+enum { PARTED = 4 * SIDE, PAIRED = PARTED / 32, APART_V = PARTED + 6 }; /* of the second kernel, values */
 
-/* Those that use no tile run wherever there are such vectors. */
-static const char *const vectors[] = {"add_exponentials", "keep_within", "extents", "fold", "deliver", "words", "words_across",
-                                      NULL};
-static const char *const tiles[] = {"tiles_on", "tiles_off", "pack_q", "pack_k", "scores", "scores_across", "values",
-                                    "values_across", NULL};
+enum { KERNELS = 2, BATCHES = 2 * KERNELS };
+static const char *const kernel_names[KERNELS] = {"attn_bf16_d96v40_invariant_on_amx_q64k1024_r32x4u2_s2048_table",
+                                                  "attn_bf16_d96v64_on_amx_q64k64_r32x4u2_s2048_table"};
+
+/* Of each kernel, those that use no tile, which run wherever there are such vectors, and the others. */
+static const char *const names_of[BATCHES][UNITS] = {
+    {"add_exponentials", "keep_within", "extents", "fold", "deliver", "words", "words_across"},
+    {"tiles_on", "tiles_off", "pack_q", "pack_k", "scores", "scores_across", "scores_twice", "values", "values_across"},
+    {"words_across", "words_parted", "straighten"},
+    {"tiles_on", "tiles_off", "values_parted"},
+};
 
 struct suite {
     struct gen *gen;
-    struct emission *emission;
-    struct unrolled u[2][UNITS];
-    struct batch batch[2];
-    int64_t scores, probs, ones, factor, space;
+    struct emission *emission[KERNELS];
+    struct unrolled u[BATCHES][UNITS];
+    struct batch batch[BATCHES];
+    int64_t scores, probs, parted, ones, factor, space;
     char dir[200];
     uint64_t seed;
 };
@@ -94,11 +101,13 @@ static int check_words(const struct suite *s, int form, uint64_t *random)
     int failed = 0;
     for (int64_t r = 0; r < SIDE; r++)
         for (int64_t k = 0; k < KEYS; k++) {
-            const float x = !random_below(random, 9) ? rows[s->factor + 2] : 9 * random_normal(random);
+            const float drawn = 9 * random_normal(random), x = !random_below(random, 9) ? rows[s->factor + 2] :
+                                                               drawn * factor > 99     ? 99 / factor :
+                                                                                         drawn;
             rows[s->scores + score_at(r, k)] = across[s->scores + k * SIDE + r] = x;
         }
     CALL(0, "words", AT(rows));
-    CALL(0, "words_across", AT(across), AT(rows), 0);
+    CALL(0, "words_across", AT(across), AT(across + s->scores), AT(across + s->probs), AT(rows), 0);
     for (int64_t c = 0; c < 2 && !failed; c++)
         for (int64_t i = 0; i < 256 && !failed; i++) {
             const float *a = rows + s->probs + 2 * c * 256 + i, *b = across + s->probs + 2 * c * 256 + i;
@@ -106,6 +115,68 @@ static int check_words(const struct suite *s, int form, uint64_t *random)
                 failed = wrong(lowerings[form].name, "pair of words", c * 256 + i, (double)*b, (double)*a);
         }
     free(rows), free(across);
+    return failed;
+}
+
+/* A score that is too large, or no number, makes a probability of more than 2**86, and so the sum. */
+static int check_large(const struct suite *s, int form, uint64_t *random)
+{
+    const float special[] = {NAN, HUGE_VALF, 1e30f, 101}, factor = random_below(random, 2) ? 1 : -1;
+    float *w = space_of(s, random, factor);
+    uint16_t words[512];
+    int failed = 0, large = 0;
+    for (int64_t i = 0; i < 256; i++)
+        w[s->scores + i] = i < 4 ? factor * special[i] : -factor * HUGE_VALF;
+    CALL(0, "words_across", AT(w), AT(w + s->scores), AT(w + s->probs), AT(w), 0);
+    memcpy(words, w + s->probs, sizeof words);
+    for (int i = 0; i < 512; i++)
+        large += dtype_load(DTYPE_BF16, words, i) > 0x1p86f && dtype_load(DTYPE_BF16, words, i) < 0x1p101f;
+    if (large != 4)
+        failed = wrong(lowerings[form].name, "large probabilities", 0, large, 4);
+    free(w);
+    return failed;
+}
+
+/* Where the words of a row's keys stand in pairs, and apart. */
+static int check_parted(const struct suite *s, int form, uint64_t *random)
+{
+    const float factor = random_below(random, 2) ? 0.3f : -4;
+    float *pairs = space_of(s, random, factor), *parted = space_of(s, random, factor);
+    int failed = 0;
+    for (int64_t i = 0; i < KEYS * SIDE; i++)
+        pairs[s->scores + i] = parted[s->scores + i] = !random_below(random, 9) ? pairs[s->factor + 2] : 9 * random_normal(random);
+    CALL(2, "words_across", AT(pairs), AT(pairs + s->scores), AT(pairs + s->probs), AT(pairs), 0);
+    CALL(2, "words_parted", AT(parted), AT(parted + s->parted), 0, AT(pairs));
+    for (int64_t r = 0; r < SIDE && !failed; r++)
+        for (int64_t i = 0; i < 2 * SIDE && !failed; i++) {
+            const int64_t key = i / SIDE * 32 + i % SIDE / 4 * 4 + i % 4 / 2 * 16 + i % 2 * 2; /* and the one behind it */
+            uint16_t words[2];
+            memcpy(words, pairs + s->probs + i / SIDE * 512 + r * SIDE + i % SIDE, 4);
+            for (int64_t k = 0; k < 2; k++) {
+                const float *even = parted + s->parted + (key + k) / SIDE * 256 + r * SIDE + (key + k) % SIDE;
+                const uint32_t low = words[k], high = low << 16;
+                if (!same(even, &low, 4) || !same(even + 1024, &high, 4))
+                    failed = wrong(lowerings[form].name, "word of key", key + k, (double)*even, low);
+            }
+        }
+    free(pairs), free(parted);
+    return failed;
+}
+
+static int check_straight(const struct suite *s, int form, uint64_t *random)
+{
+    static float o[2 * PAIRED * COLUMN], before[2 * PAIRED * COLUMN];
+    int failed = 0;
+    fill_normal(o, DTYPE_F32, 2 * PAIRED * COLUMN, random_next(random));
+    memcpy(before, o, sizeof o);
+    CALL(2, "straighten", AT(o));
+    for (int64_t r = 0; r < ROWS && !failed; r++)
+        for (int64_t c = 0; c < PARTED && !failed; c++) {
+            const int64_t at = c / SIDE * COLUMN + r * SIDE + c % SIDE;
+            const int64_t from = r < SIDE ? (c / 32 * 2 + c % 2) * COLUMN + r * SIDE + c % 32 / 2 : at;
+            if (!same(&o[at], &before[from], 4))
+                failed = wrong(lowerings[form].name, "column", c, (double)o[at], (double)before[from]);
+        }
     return failed;
 }
 
@@ -216,19 +287,21 @@ static int check_delivered(const struct suite *s, int form, uint64_t *random)
 
 static int check_scores(const struct suite *s, int form, uint64_t *random)
 {
-    static uint16_t q[SIDE * DIM], k[KEYS * APART];
-    static float rows[ROWS * DIM / 2], pairs[SIDE * DIM / 2], panels[KEYS * DIM / 2];
-    float *w = space_of(s, random, 1), *across = space_of(s, random, 1);
+    static uint16_t q[ROWS * DIM], k[KEYS * APART];
+    static float rows[ROWS * DIM / 2], pairs[ROWS * DIM / 2], panels[KEYS * DIM / 2];
+    float *w = space_of(s, random, 1), *across = space_of(s, random, 1), *twice = space_of(s, random, 1);
     int failed = 0;
-    fill_normal(q, DTYPE_BF16, SIDE * DIM, random_next(random)), fill_normal(k, DTYPE_BF16, KEYS * APART, random_next(random));
-    CALL(1, "pack_q", AT(q), AT(rows), DIM);
-    CALL(1, "pack_q", AT(q), AT(rows + SIDE * DIM / 2), DIM);
-    CALL(1, "pack_k", AT(q), AT(pairs), DIM);
+    fill_normal(q, DTYPE_BF16, ROWS * DIM, random_next(random)), fill_normal(k, DTYPE_BF16, KEYS * APART, random_next(random));
+    for (int64_t g = 0; g < 2; g++) {
+        CALL(1, "pack_q", AT(q + g * SIDE * DIM), AT(rows + g * SIDE * DIM / 2), DIM);
+        CALL(1, "pack_k", AT(q + g * SIDE * DIM), AT(pairs + g * SIDE * DIM / 2), DIM);
+    }
     for (int64_t j = 0; j < KEYS; j += SIDE)
         CALL(1, "pack_k", AT(k + j * APART), AT(panels + j * DIM / 2), APART);
     CALL(1, "tiles_on", 0);
     CALL(1, "scores", AT(rows), AT(panels), AT(w));
-    CALL(1, "scores_across", AT(pairs), AT(k), AT(across), APART / 2, AT(k), 0);
+    CALL(1, "scores_across", AT(pairs), AT(k), AT(across), APART / 2, AT(k));
+    CALL(1, "scores_twice", AT(pairs), AT(k), AT(twice), APART / 2, AT(k));
     CALL(1, "tiles_off", 0);
     for (int64_t i = 0; i < SIDE * KEYS && !failed; i++) {
         const float *a = &w[s->scores + score_at(i % SIDE, i / SIDE)], *b = &across[s->scores + i];
@@ -237,8 +310,13 @@ static int check_scores(const struct suite *s, int form, uint64_t *random)
             sum += (double)dtype_load(DTYPE_BF16, q, i % SIDE * DIM + e) * (double)dtype_load(DTYPE_BF16, k, i / SIDE * APART + e);
         if (!same(a, b, 4) || fabs((double)*b - sum) > 1e-4)
             failed = wrong(lowerings[form].name, "score", i, (double)*b, (double)*a);
+        for (int64_t g = 0; g < 2 && !failed; g++) {
+            const float *c = &w[s->scores + score_at(g * SIDE + i % SIDE, i / SIDE)], *d = &twice[s->scores + g * SIDE * KEYS + i];
+            if (!same(c, d, 4))
+                failed = wrong(lowerings[form].name, "score of 32 rows", g * SIDE * KEYS + i, (double)*d, (double)*c);
+        }
     }
-    free(w), free(across);
+    free(w), free(across), free(twice);
     return failed;
 }
 
@@ -264,29 +342,67 @@ static int check_values(const struct suite *s, int form, uint64_t *random)
     return failed;
 }
 
+static int check_values_parted(const struct suite *s, int form, uint64_t *random)
+{
+    static uint16_t v[KEYS * APART_V], p[SIDE * KEYS];
+    static float o[(2 * PAIRED + 1) * COLUMN], before[(2 * PAIRED + 1) * COLUMN];
+    float *w = space_of(s, random, 1);
+    int failed = 0;
+    fill_normal(v, DTYPE_BF16, KEYS * APART_V, random_next(random)), fill_normal(p, DTYPE_BF16, SIDE * KEYS, random_next(random));
+    fill_normal(o, DTYPE_F32, (2 * PAIRED + 1) * COLUMN, random_next(random));
+    memcpy(before, o, sizeof o);
+    for (int64_t r = 0; r < SIDE; r++)
+        for (int64_t k = 0; k < KEYS; k++) {
+            const uint32_t low = p[r * KEYS + k], high = low << 16;
+            float *even = w + s->parted + k / SIDE * 256 + r * SIDE + k % SIDE;
+            memcpy(even, &low, 4), memcpy(even + 1024, &high, 4);
+        }
+    CALL(3, "tiles_on", 0);
+    CALL(3, "values_parted", AT(w), AT(v), AT(o), APART_V / 2, AT(v));
+    CALL(3, "tiles_off", 0);
+    for (int64_t r = 0; r < SIDE && !failed; r++)
+        for (int64_t c = 0; c <= PARTED && !failed; c++) {
+            const int64_t at = c == PARTED ? 2 * PAIRED * COLUMN + r * SIDE : (c / 32 * 2 + c % 2) * COLUMN + r * SIDE + c % 32 / 2;
+            double sum = (double)before[at];
+            for (int64_t k = 0; k < KEYS; k++)
+                sum += (double)dtype_load(DTYPE_BF16, p, r * KEYS + k) *
+                       (c == PARTED ? 1 : (double)dtype_load(DTYPE_BF16, v, k * APART_V + c));
+            if (!(fabs((double)o[at] - sum) <= 1e-4))
+                failed = wrong(lowerings[form].name, "parted output", r * PARTED + c, (double)o[at], sum);
+        }
+    free(w);
+    return failed;
+}
+
 /* ---- the suite ---- */
+
+enum { CHECKS = 8 };
+static int (*const checks[BATCHES][CHECKS])(const struct suite *, int, uint64_t *) = {
+    {check_words, check_large, check_sums, check_limits, check_extents, check_fold, check_delivered},
+    {check_scores, check_values},
+    {check_parted, check_straight},
+    {check_values_parted},
+};
 
 static int check_all(void *arg)
 {
     const struct suite *s = arg;
-    int (*const checks[2][6])(const struct suite *, int, uint64_t *) = {
-        {check_words, check_sums, check_limits, check_extents, check_fold, check_delivered}, {check_scores, check_values}};
     int failed = 0, forms = 0;
-    for (int b = 0; b < 2; b++) {
+    for (int b = 0; b < BATCHES; b++) {
         struct gen_error err = {0};
         if (batch_open((struct batch *)&s->batch[b], s->dir, &err) != 0)
             failed += printf("# %s\n", err.text) > 0;
         for (int form = 0; form < LOWERINGS && !failed; form++) {
             uint64_t random = s->seed;
             forms += s->batch[b].open[form];
-            for (int i = 0; i < 6 * ROUNDS && s->batch[b].open[form]; i++)
-                if (checks[b][i % 6])
-                    failed += checks[b][i % 6](s, form, &random);
+            for (int i = 0; i < CHECKS * ROUNDS && s->batch[b].open[form]; i++)
+                if (checks[b][i % CHECKS])
+                    failed += checks[b][i % CHECKS](s, form, &random);
         }
         batch_close((struct batch *)&s->batch[b]);
     }
     printf("# %d lowerings ran\n", forms);
-    return failed || forms < 2;
+    return failed || forms < 4;
 }
 
 static void test_parts(void **state)
@@ -298,15 +414,15 @@ static void test_parts(void **state)
         fail_msg("parts: %s", why);
 }
 
-static int choose(struct suite *s, int batch, const char *const names[])
+static int choose(struct suite *s, int batch)
 {
     int count;
-    const struct unrolled *u = emission_units(s->emission, &count);
-    for (int n = 0; names[n]; n++)
+    const struct unrolled *u = emission_units(s->emission[batch / 2], &count);
+    for (int n = 0; names_of[batch][n]; n++)
         for (int i = 0; i <= count; i++) {
             if (i == count)
-                return printf("# %s has no micro-kernel %s\n", kernel_name, names[n]);
-            if (strcmp(u[i].name, names[n]) != 0)
+                return printf("# %s has no micro-kernel %s\n", kernel_names[batch / 2], names_of[batch][n]);
+            if (strcmp(u[i].name, names_of[batch][n]) != 0)
                 continue;
             s->u[batch][s->batch[batch].count++] = u[i];
             break;
@@ -317,27 +433,37 @@ static int choose(struct suite *s, int batch, const char *const names[])
 
 static int open_suite(struct suite *s)
 {
+    static const char *const titles[BATCHES] = {"vectors", "tiles", "parted", "parted_tiles"};
     static struct variant v;
     static struct cpu cpu;
     struct gen_error err = {0};
     cpu_detect(&cpu);
     *s = (struct suite){.seed = test_seed()};
-    if (gen_open(&s->gen, &err) || variant_decode(kernel_name, &v, &err) || emission_open(s->gen, &v, &s->emission, &err)) {
+    if (gen_open(&s->gen, &err)) {
         printf("# %s\n", err.text);
         return -1;
     }
-    s->batch[0].name = "vectors", s->batch[1].name = "tiles";
+    for (int i = 0; i < KERNELS; i++)
+        if (variant_decode(kernel_names[i], &v, &err) || emission_open(s->gen, &v, &s->emission[i], &err)) {
+            printf("# %s\n", err.text);
+            return -1;
+        }
+    for (int i = 0; i < BATCHES; i++) {
+        s->batch[i].name = titles[i];
+        s->batch[i].why_not = cpu_why_not(&cpu, i % 2 ? ISA_AMX : ISA_AVX512BF16);
 #if defined(__x86_64__)
-    s->batch[0].why_not = !__builtin_cpu_supports("avx512vbmi") ? "needs avx512vbmi" : cpu_why_not(&cpu, ISA_AVX512BF16);
-#else
-    s->batch[0].why_not = cpu_why_not(&cpu, ISA_AVX512BF16);
+        if (i % 2 == 0 && !__builtin_cpu_supports("avx512vbmi"))
+            s->batch[i].why_not = "needs avx512vbmi";
 #endif
-    s->batch[1].why_not = cpu_why_not(&cpu, ISA_AMX);
-    if (choose(s, 0, vectors) || choose(s, 1, tiles) || emission_number(s->emission, "AT_SCORES", &s->scores) ||
-        emission_number(s->emission, "AT_PROBS", &s->probs) || emission_number(s->emission, "ONES", &s->ones) ||
-        emission_number(s->emission, "FACTOR", &s->factor) || emission_number(s->emission, "SPACE", &s->space))
+        if (choose(s, i))
+            return -1;
+    }
+    const struct emission *e = s->emission[1]; /* whose space begins as that of the other does */
+    if (emission_number(e, "AT_SCORES", &s->scores) || emission_number(e, "AT_PROBS", &s->probs) ||
+        emission_number(e, "AT_PARTED", &s->parted) || emission_number(e, "ONES", &s->ones) ||
+        emission_number(e, "FACTOR", &s->factor) || emission_number(e, "SPACE", &s->space))
         return -1;
-    return batches_compile(s->batch, 2, s->dir);
+    return batches_compile(s->batch, BATCHES, s->dir);
 }
 
 int main(void)
@@ -350,7 +476,8 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(test_parts, &s)};
     int failed = cmocka_run_group_tests_name("across", tests, NULL, NULL);
     batches_remove(s.dir);
-    emission_close(s.emission);
+    for (int i = 0; i < KERNELS; i++)
+        emission_close(s.emission[i]);
     gen_close(s.gen);
     return failed;
 }
