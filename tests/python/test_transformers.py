@@ -21,6 +21,7 @@ print(f"# ATTNGEN_SEED={SEED}", file=sys.stderr)
 torch.manual_seed(SEED)
 attngen.transformers.register()
 DEVICE = os.environ.get("ATTNGEN_DEVICE", "cpu")
+DRAFTS = "no graph, or one before the first draft"
 small = dict(vocab_size=200, hidden_size=64, intermediate_size=96, num_hidden_layers=3, num_attention_heads=4,
              num_key_value_heads=2, max_position_embeddings=256, pad_token_id=0, bos_token_id=1, eos_token_id=None)
 
@@ -252,7 +253,7 @@ class Models(unittest.TestCase):
                          (x, dict(plain, num_return_sequences=2, do_sample=True), (1, 22)),
                          (x, dict(plain, repetition_penalty=1.3), (1, 22)), (x, dict(plain, max_new_tokens=2), (1, 0)),
                          (x, dict(plain, eos_token_id=list(range(60))), None), (x, dict(plain, num_beams=3), (0, 0)),
-                         (x[:1], dict(plain, prompt_lookup_num_tokens=3, eos_token_id=199), (0, 0)),
+                         (x[:1], dict(plain, prompt_lookup_num_tokens=3, eos_token_id=199), DRAFTS),
                          (x, dict(plain, disable_compile=True), (0, 0)),
                          (x, dict(plain, cache_implementation="static", disable_compile=True), (0, 0)),
                          (x, dict(plain, return_dict_in_generate=True, output_logits=True), (1, 22))]
@@ -260,7 +261,9 @@ class Models(unittest.TestCase):
                     with self.subTest(name=name, kind=kind, **options):
                         found, counts = self.captured(models, given, **options)
                         self.assertTrue(torch.equal(*found))
-                        if expected:
+                        if expected is DRAFTS:  # since 5.24 transformers ask for them too: no graph outlives the first draft
+                            self.assertLessEqual(counts[0], 1)
+                        elif expected:
                             self.assertEqual(counts, expected)
                 attngen.transformers.release(models[1])
                 self.assertEqual(self.captured(models, x, **plain)[1], (0, 0))
@@ -297,6 +300,7 @@ class Models(unittest.TestCase):
                 attngen.transformers.capture(kind(config))
         with self.assertRaisesRegex(attngen.Unsupported, "no generate"):
             attngen.transformers.capture(torch.nn.Linear(1, 1))
+        from attngen import _growing
         x = torch.randint(3, 199, (2, 17), device=DEVICE)
 
         def said(change, **more):
@@ -317,7 +321,7 @@ class Models(unittest.TestCase):
             lengths = []
 
             def keep(module, args, kwargs):
-                lengths.append(kwargs["past_key_values"].get_seq_length())
+                lengths.append(_growing.cache_of(kwargs).get_seq_length())
 
             inner.register_forward_pre_hook(keep, with_kwargs=True)
             m.model.norm.forward = lambda h: own(h) + 0.3 * lengths[-1]

@@ -10,6 +10,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import torch
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
+NAMES = ("cache", "past_key_values")  # of a model's cache among its arguments: since transformers 5.24, and before
 _compiling = torch.compiler.is_compiling  # then nothing is written in place
 LEAST_ROOM = 128  # rows; or an eighth of those that there are, so that copies cost as much as eight rows for each new one
 
@@ -144,6 +145,11 @@ class GrowingLayer(DynamicLayer):
     def __getstate__(self) -> Dict[str, Any]:
         """Copies, also those of pickle and copy.deepcopy, have no room of the original's: they make their own."""
         return {**self.__dict__, "_set": (self.keys, self.values), "_room": None}
+
+
+def cache_of(arguments: Dict[str, Any]) -> Any:
+    """A model's cache among its arguments; None if there is none."""
+    return next((arguments[name] for name in NAMES if arguments.get(name) is not None), None)
 
 
 def let_grow(cache: Any) -> Any:

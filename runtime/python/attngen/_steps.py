@@ -15,7 +15,7 @@ import torch
 from transformers.cache_utils import Cache, DynamicCache
 
 from . import _c
-from ._growing import GrowingLayer
+from ._growing import NAMES, GrowingLayer, cache_of
 
 DEVICES = ("cuda",)  # that capture
 CHECKS = 2  # the first step and the first replay
@@ -111,7 +111,8 @@ def _alike(a: Any, b: Any) -> bool:
 class _Recorded:
     """The step of a cache whose rooms stay as they are: static inputs, the mask, and the graph once there is one."""
 
-    def __init__(self, model: Any, cache: Any, rooms: List[Any], key: Any, inputs: Dict[str, Any], padding: Any) -> None:
+    def __init__(self, model: Any, cache: Any, rooms: List[Any], key: Any, inputs: Dict[str, Any], padding: Any,
+                 cache_name: str) -> None:
         self.model, self.cache, self.rooms, self.key, self.graph = model, cache, rooms, key, None
         first = rooms[0]
         batch, device, self.most = first.kind[0], first.kind[8], first.most
@@ -134,7 +135,7 @@ class _Recorded:
         text = model.config.get_text_config(decoder=True)
         kinds = getattr(text, "layer_types", None)
         self.inputs["attention_mask"] = self.mask if kinds is None else {kind: self.mask for kind in set(kinds)}
-        self.inputs["past_key_values"] = cache
+        self.inputs[cache_name] = cache
 
     def fits(self, rooms: List[Any], key: Any) -> bool:
         return key == self.key and len(rooms) == len(self.rooms) and all(a is b for a, b in zip(rooms, self.rooms))
@@ -194,8 +195,11 @@ class Steps:
 
     def _step(self, inputs: Dict[str, Any]) -> Optional[_Recorded]:
         """What takes this step; None if it is none of one token behind a cache, or of another kind than the last one."""
-        cache, ids = inputs.get("past_key_values"), inputs.get("input_ids")
+        cache, ids = cache_of(inputs), inputs.get("input_ids")
         mask = inputs.get("attention_mask")
+        if cache is self.cache and isinstance(ids, torch.Tensor) and ids.shape[-1] > 1:  # every rejected draft costs the graph its room
+            self._stop("its steps are of several tokens, as those with drafts are")
+            return None
         if cache is not self.cache or ids is None or ids.dim() != 2 or ids.shape[1] != 1 or torch.is_grad_enabled() or \
                 (mask is not None and mask.dim() != 2):
             return None
@@ -204,7 +208,7 @@ class Steps:
                 rooms[0].inference != torch.is_inference_mode_enabled() or \
                 (mask is not None and mask.shape != (ids.shape[0], rooms[0].rows + 1)):
             return None
-        given = {name: value for name, value in inputs.items() if name not in ("past_key_values", "attention_mask")}
+        given = {name: value for name, value in inputs.items() if name not in (*NAMES, "attention_mask")}
         if not any(isinstance(given.get(name), torch.Tensor) for name in ("position_ids", "cache_position")):
             self._stop("generate() gives the model no positions")
             return None
@@ -217,7 +221,8 @@ class Steps:
             if self.padded is None:
                 self.padded = mask is not None and not bool(mask.all())
             self.recorded = None  # and its memory
-            self.recorded = _Recorded(self.model, cache, rooms, key, given, mask if self.padded else None)
+            self.recorded = _Recorded(self.model, cache, rooms, key, given, mask if self.padded else None,
+                                      next(name for name in NAMES if inputs.get(name) is not None))
         return self.recorded
 
     def _take(self, step: _Recorded, inputs: Dict[str, Any]) -> Any:
@@ -253,7 +258,7 @@ def refusal(model: Any) -> Optional[str]:
         return "transformers do not say that its forward pass can be compiled whole"
     for name in ("_valid_auto_compile_criteria", "get_compiled_call", "_prepare_cache_for_generation"):
         if not hasattr(has, name):
-            return f"this version of transformers has no {name}; expected one from 4.56 to 5.23"
+            return f"this version of transformers has no {name}; expected one from 4.56 to 5.24"
     for name in ("_update_model_kwargs_for_generation", "create_masks_for_generate"):
         if getattr(type(has), name, None) is not getattr(GenerationMixin, name, None):
             return f"it has a {name} of its own"

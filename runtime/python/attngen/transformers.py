@@ -111,10 +111,15 @@ def _layer_of(cache: Any, layer: int) -> _Layer:
 def _update(cache: Any, layer: int, key: Any, value: Any, kwargs: Dict[str, Any]) -> Tuple[Any, Any]:
     """Writes new keys to the cache, and returns all that are needed, [rows, KV heads, D]: copies, if some are in the cache."""
     if "max_length_k" in kwargs:  # transformers 5.20 and later
-        found = cache.update(key_states=key, value_states=value, layer_idx=layer, kwargs=dict(kwargs))
+        found = _own_update(cache)(key_states=key, value_states=value, layer_idx=layer, kwargs=dict(kwargs))
         return found[0][0].transpose(0, 1), found[1][0].transpose(0, 1)
     key, value = cache.update(key, value, layer, kwargs["read_index"], kwargs["write_index"])
     return key, value
+
+
+def _own_update(cache: Any) -> Any:
+    """transformers' own method, where _admit() put one before it."""
+    return getattr(type(cache).update, "attngen", type(cache).update).__get__(cache)
 
 
 @torch.compiler.disable  # the cache is written to in place, by views of it
@@ -188,6 +193,23 @@ def _admit() -> None:
 
     setattr(switch, "attngen", True)
     manager.switch_to_cb_friendly_attn = switch
+    _let_models_update()
+
+
+def _let_models_update() -> None:
+    """Since transformers 5.24 a model itself updates the cache of continuous batching, which copies all its keys, and its attention
+    is told only of the copies: has models with our attention leave that to it, and tell it of the cache."""
+    from transformers.generation.continuous_batching.cache import PagedAttentionCache
+    own: Any = PagedAttentionCache.update
+
+    def update(self: Any, key_states: Any, value_states: Any, layer_idx: int, kwargs: Any, *args: Any, **more: Any) -> Any:
+        if getattr(self.config, "_attn_implementation", None) not in _paged.values():
+            return own(self, key_states, value_states, layer_idx, kwargs, *args, **more)
+        kwargs["cache"] = self
+        return key_states, value_states
+
+    setattr(update, "attngen", own)
+    setattr(PagedAttentionCache, "update", update)
 
 
 _names: Set[str] = set()  # that register() was given
@@ -208,11 +230,11 @@ def _let_grow() -> None:
         return
 
     def prepare(self: Any, generation_config: Any, model_kwargs: Any, *args: Any, **kwargs: Any) -> Any:
-        given = model_kwargs.get("past_key_values")
+        from . import _growing
+        given = _growing.cache_of(model_kwargs)
         found = own(self, generation_config, model_kwargs, *args, **kwargs)
-        made = model_kwargs.get("past_key_values")
+        made = _growing.cache_of(model_kwargs)
         if made is not given and (self in _captured or (self.device.type == "cpu" and _attention_of(self) in _names)):
-            from . import _growing
             _growing.let_grow(made)
         return found
 
@@ -237,8 +259,8 @@ def _let_capture() -> None:
         return
 
     def criteria(self: Any, model_kwargs: Any, generation_config: Any, *args: Any, **kwargs: Any) -> bool:
-        from . import _steps
-        cache, _next.cache = model_kwargs.get("past_key_values"), None
+        from . import _growing, _steps
+        cache, _next.cache = _growing.cache_of(model_kwargs), None
         if self in _captured and not generation_config.disable_compile and not getattr(cache, "is_compileable", False):
             why = _steps.obstacle(self, cache, _names)
             if why is None:
