@@ -1,4 +1,5 @@
-"""attngen.distributed over Gloo: 2, 3 and 4 processes against one, and the same bits when it is run again."""
+"""attngen.distributed: 2, 3 and 4 processes over Gloo, and over NCCL as many as there are cards, against one process; and the same
+bits when it is run again."""
 import os
 import socket
 import sys
@@ -21,19 +22,27 @@ TYPES = {torch.float32: "f32", torch.bfloat16: "bf16"}
 
 
 def wide(*tensors):
-    return [t.float().numpy() for t in tensors]
+    return [t.float().cpu().numpy() for t in tensors]
 
 
-def work(rank, ranks, port, seed, said):
+def work(rank, ranks, port, seed, said, card):
     try:
         torch.set_num_threads(1)
-        dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", world_size=ranks, rank=rank)
+        where = torch.device("cuda", rank) if card else torch.device("cpu")
+        if card:
+            torch.cuda.set_device(rank)
+        dist.init_process_group("nccl" if card else "gloo", f"tcp://127.0.0.1:{port}", world_size=ranks, rank=rank,
+                                **({"device_id": where} if card else {}))
         torch.manual_seed(seed)  # all ranks draw the same, and shard it
         group = dist.new_group(list(range(ranks)))
+        dim, values = (64, 64) if card else (32, 48)
         for dtype in TYPES:
             rows = 2 * ranks * 23
-            q = torch.randn(2, 4, rows, 32).to(dtype)
-            k, v = torch.randn(2, 2, rows, 32).to(dtype), torch.randn(2, 2, rows, 48).to(dtype)
+
+            def draw(heads, elements):
+                return torch.randn(2, heads, rows, elements).to(where, dtype)
+
+            q, k, v = draw(4, dim), draw(2, dim), draw(2, values)
             mine = [shared.shard(x, group) for x in (q, k, v)]
             assert torch.equal(shared.unshard(mine[1], group), k)
             for causal in (False, True):
@@ -42,7 +51,7 @@ def work(rank, ranks, port, seed, said):
                 assert torch.equal(o, again), "other bits"
                 o_causal = o
                 whole, whole_lse = shared.unshard(o, group), shared.unshard(lse, group)
-                check(*wide(whole, q, k, v), dtype=TYPES[dtype], lse=whole_lse.numpy(),
+                check(*wide(whole, q, k, v), dtype=TYPES[dtype], lse=wide(whole_lse)[0],
                       take=masked(rows, rows, causal))
             few = mine[0][:, :, :3]
             found = [shared.attention(few, *mine[1:], group, method=m, scale=0.2) for m in ("ring", "partials", None)]
@@ -53,7 +62,7 @@ def work(rank, ranks, port, seed, said):
             step = q[:, :, -5:]
             own = [x[:, :, rank * (rows // ranks):(rank + 1) * (rows // ranks)] for x in (k, v)]
             o, lse = shared.attention(step, *own, group, causal=True, queries="replicated", lse=True)
-            check(*wide(o, step, k, v), dtype=TYPES[dtype], lse=lse.numpy(), take=masked(5, rows, True, rows - 5))
+            check(*wide(o, step, k, v), dtype=TYPES[dtype], lse=wide(lse)[0], take=masked(5, rows, True, rows - 5))
             o = shared.attention(step[:, :, :1], *own, group, queries="replicated")
             check(*wide(o, step[:, :, :1], k, v), dtype=TYPES[dtype])
             same = [torch.empty_like(o) for _ in range(ranks)]
@@ -61,11 +70,11 @@ def work(rank, ranks, port, seed, said):
             assert all(torch.equal(s, o) for s in same), "ranks differ"
             for queries in ("sharded", "replicated"):
                 o, lse = shared.attention(q[:, :, :0], *own, group, queries=queries, lse=True)
-                assert o.shape == (2, 4, 0, 48) and lse.shape == (2, 4, 0)
+                assert o.shape == (2, 4, 0, values) and lse.shape == (2, 4, 0)
                 o, lse = shared.attention(step, *(x[:, :, :0] for x in own), group, queries=queries, lse=True)
-                assert o.shape == (2, 4, 5, 48) and not o.any() and lse.eq(float("-inf")).all(), "no keys"
+                assert o.shape == (2, 4, 5, values) and not o.any() and lse.eq(float("-inf")).all(), "no keys"
         for words, call in (("a multiple of", lambda: shared.shard(q[:, :, :-1], group)),
-                            ("Tensor, ndarray, Tensor; expected PyTorch", lambda: shared.attention(q, few.float().numpy(), v)),
+                            ("Tensor, ndarray, Tensor; expected PyTorch", lambda: shared.attention(q, wide(few)[0], v)),
                             ("q has type float64", lambda: shared.attention(*(x.double() for x in mine), group)),
                             ("a multiple of kv_heads", lambda: shared.attention(mine[0][:, :3], *mine[1:], group, causal=True)),
                             ("as shard", lambda: shared.attention(q[:, :, :4], k, v, causal=True)),
@@ -79,19 +88,20 @@ def work(rank, ranks, port, seed, said):
         assert torch.equal(o_causal, again), "other bits"
         said.put((rank, None))
         dist.barrier()
+        dist.destroy_process_group()
     except BaseException:
         said.put((rank, traceback.format_exc()))
         raise
 
 
 class Distributed(unittest.TestCase):
-    def run_ranks(self, ranks):
+    def run_ranks(self, ranks, card=False):
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             port = s.getsockname()[1]
         context = torch.multiprocessing.get_context("spawn")
         said = context.SimpleQueue()
-        workers = [context.Process(target=work, args=(r, ranks, port, SEED, said)) for r in range(ranks)]
+        workers = [context.Process(target=work, args=(r, ranks, port, SEED, said, card)) for r in range(ranks)]
         for w in workers:
             w.start()
         try:
@@ -115,6 +125,14 @@ class Distributed(unittest.TestCase):
 
     def test_four(self):
         self.run_ranks(4)
+
+    def test_cards(self):
+        cards = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if cards < 2 or not dist.is_nccl_available():
+            self.skipTest("fewer than two CUDA devices, or no NCCL")
+        for ranks in range(2, min(cards, 4) + 1):
+            with self.subTest(ranks=ranks):
+                self.run_ranks(ranks, True)
 
     def test_merge(self):
         rng = np.random.default_rng(SEED)
