@@ -489,6 +489,8 @@ class Attention(unittest.TestCase):
             plan(q[:, :2], k, v)
         with self.assertRaisesRegex(attngen.Invalid, "softcap is True in the call and False in the plan"):
             plan(q, k, v, softcap=1.0)
+        with self.assertRaisesRegex(attngen.Invalid, "variant is 5; expected the name of a kernel"):
+            attngen.Plan(head_dim=32, heads=4, max_q_len=1, max_kv_len=1, variant=5)
         again = attngen.Plan(head_dim=32, heads=4, kv_heads=2, max_batch=2, max_q_len=64, max_kv_len=128, causal=True,
                              variant=plan.variant)
         np.testing.assert_array_equal(again(q, k, v), plan(q, k, v))

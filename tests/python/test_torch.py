@@ -549,6 +549,20 @@ torch.testing.assert_close(f(q), attngen.sdpa(q, q, q, is_causal=True))
         f = torch.compile(lambda q: attngen.sdpa(q, q, q), fullgraph=True, backend="aot_eager")
         with self.assertRaisesRegex(Exception, "requires grad"):
             f(torch.randn(1, 2, 8, 16, requires_grad=True))
+        q, rows = torch.randn(1, 2, 8, 16), torch.randn(1, 2, 8, 16, requires_grad=True)
+        mask, sinks = torch.randn(8, 8, requires_grad=True), torch.randn(2, requires_grad=True)
+        for body, x in ((lambda x: attngen.sdpa(q, q, q, x), mask), (lambda x: torch.ops.attngen.sdpa(q, q, q, x), mask),
+                        (lambda x: torch.ops.attngen.sdpa(x, q, q), rows), (lambda x: attngen.attention(q, q, q, sinks=x), sinks),
+                        (lambda x: torch.ops.attngen.attention(q, q, q, x), mask),
+                        (lambda x: torch.ops.attngen.attention(q, q, q, sinks=x), sinks),
+                        (lambda x: attngen.quantise(x, "int8"), rows), (lambda x: torch.ops.attngen.quantise(x, "int8"), rows)):
+            torch._dynamo.reset()
+            compiled = torch.compile(body, fullgraph=True, backend="aot_eager")
+            with self.assertRaisesRegex(Exception, "requires grad"):
+                compiled(x)
+            with torch.no_grad():
+                compiled(x)
+        torch._dynamo.reset()
 
 
 if __name__ == "__main__":

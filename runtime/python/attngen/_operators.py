@@ -10,7 +10,7 @@ from ._call import attention, sdpa_now
 from ._plans import defaults
 from ._prepare import BLOCKS, dense_like
 from ._quantise import quantise
-from ._torch import ADAPTER, adapter_for, lse_like, o_like, order_like, scales_shape
+from ._torch import ADAPTER, adapter_for, lse_like, o_like, order_like, refuse_gradients, scales_shape
 
 __all__ = ["ADAPTER", "adapter_for"]
 _library = torch.library.Library("attngen", "DEF")
@@ -82,12 +82,14 @@ def _quantise_out(out: Any, out_scales: Any, x: Any, to: str, scales: Any = None
 
 
 # ---- their fakes: results of the right sides, strides and types ------------------------------------------------------
+# A compiler that would record gradients meets the refusal here: the operator itself, when it runs, no longer sees them.
 
 def _nothing(*arguments: Any, **named: Any) -> None:
-    pass
+    refuse_gradients(*arguments, *named.values())
 
 
 def _quantise_fake(x: Any, to: str, scales: Any = None, share: str = "row") -> Tuple[Any, Any]:
+    refuse_gradients(x, scales)
     width = x.shape[3] // 32 * BLOCKS[to] if to in BLOCKS else x.shape[3]
     stored = x.new_empty(tuple(x.shape[:3]) + (width,), dtype=torch.int8 if to == "int8" else torch.uint8)
     return stored, x.new_empty((0,) if scales is not None or to in BLOCKS else scales_shape(x, share), dtype=torch.float32)
@@ -96,12 +98,14 @@ def _quantise_fake(x: Any, to: str, scales: Any = None, share: str = "row") -> T
 def _sdpa_fake(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
                is_causal: bool = False, scale: Optional[float] = None, enable_gqa: bool = False,
                fallback: Optional[str] = None) -> Any:
+    refuse_gradients(query, key, value, attn_mask)
     return order_like(tuple(query.shape[:-1]) + (value.shape[-1],), query)
 
 
 def _attention_fake(q: Any, k: Any, v: Any, *rest: Any, q_starts: Any = None, layout: str = "bhsd",
                     o_dtype: Optional[str] = None, lse: bool = False, kv_dtype: Optional[str] = None,
                     **others: Any) -> Tuple[Any, Any]:
+    refuse_gradients(q, k, v, q_starts, *rest, *others.values())
     named = dict(zip(("bias", "mask", "alibi_slopes", "sinks", "kv_lens", "q_starts", "kv_starts", "block_table",
                       "k_scales", "v_scales", "kv_dtype", "causal", "align", "q_offset", "scale", "window", "softcap",
                       "layout", "q_len", "kv_len", "o_dtype", "lse", "variant", "invariant"), rest))

@@ -136,6 +136,8 @@ def problem_of(key: Key) -> _c.Problem:
     p.time_limit = real("time_limit", key.time_limit)
     p.device = str(key.device).encode()
     if key.variant is not None:
+        if not isinstance(key.variant, str):
+            raise _c.Invalid(f"variant is {key.variant!r}; expected the name of a kernel")
         p.variant = key.variant.encode()
     return p
 

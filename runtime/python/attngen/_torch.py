@@ -56,6 +56,12 @@ def _has_tangent(*tensors: Any) -> bool:
     return any(isinstance(t, torch.Tensor) and forward_ad.unpack_dual(t).tangent is not None for t in tensors)
 
 
+def refuse_gradients(*given: Any) -> None:
+    """For calls that become operators: one without a formula for gradients would give wrong ones, with a warning at most."""
+    if _grad_is_on() and any(isinstance(t, torch.Tensor) and t.requires_grad for t in given):
+        raise _c.Unsupported("a tensor requires grad, and " + _NO_GRADIENTS)
+
+
 def _stream(device: int) -> int:
     if _current_stream is not None:
         return _current_stream(device)
@@ -283,8 +289,7 @@ class TorchAdapter:
     @staticmethod
     def traced_sdpa(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool,
                     scale: Optional[float], enable_gqa: bool, out: Any, fallback: Optional[str]) -> Any:
-        if _grad_is_on() and (query.requires_grad or key.requires_grad or value.requires_grad):
-            raise _c.Unsupported("a tensor requires grad, and " + _NO_GRADIENTS)
+        refuse_gradients(query, key, value, attn_mask, out)
         if out is not None:
             torch.ops.attngen.sdpa_out(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, out)
             return out
@@ -292,8 +297,7 @@ class TorchAdapter:
 
     @staticmethod
     def traced_attention(q: Any, k: Any, v: Any, out: Any, lse: Any, given: Dict[str, Any], options: Options) -> Any:
-        if _grad_is_on() and (q.requires_grad or k.requires_grad or v.requires_grad):
-            raise _c.Unsupported("a tensor requires grad, and " + _NO_GRADIENTS)
+        refuse_gradients(q, k, v, out, lse, *given.values())
         given = {name: given.get(name) for name in EXTRAS}
         window = None if options.window is None else list(options.window)
         o_dtype, kv_dtype = element_type(options.o_dtype), element_type(options.kv_dtype)
@@ -316,6 +320,7 @@ class TorchAdapter:
 
     @staticmethod
     def traced_quantise(x: Any, to: str, scales: Any, share: str, out: Any, out_scales: Any, slots: Any) -> Any:
+        refuse_gradients(x, scales, out, out_scales)
         if out is None and out_scales is None and slots is None:
             stored, found = torch.ops.attngen.quantise(x, to, scales, share)
             return stored, found if scales is None and to not in BLOCKS else scales
