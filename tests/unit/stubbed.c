@@ -99,7 +99,8 @@ static void launched(void *user, const struct stub_launch *l)
     const struct attn_cl_args *a = l->parameters[6];
     assert_int_equal(variant_decode(l->kernel, &v, &err), 0);
     seen = (struct stubbed_seen){seen.launches + 1, l->grid[0] * l->grid[1] * l->grid[2], l->block[0] * l->block[1], l->shared,
-                                 l->stream, 0, 0, 0, true};
+                                 l->stream, 0, 0, 0, true, *(void **)l->parameters[1], *(void **)l->parameters[2], {0}, {0}};
+    memcpy(seen.key_strides, a->k_stride, sizeof a->k_stride), memcpy(seen.value_strides, a->v_stride, sizeof a->v_stride);
     if (v.field[F_ISA] == ISA_SM90)
         look_at_room(&v, l->parameters, &seen);
     if (v.field[F_SPLIT])

@@ -34,6 +34,8 @@ extern struct stubbed_seen {
     void *stream;
     uint64_t room, done, parts;
     bool zeros; /* the room's counters, when the launch began */
+    const void *keys, *values;
+    int64_t key_strides[3], value_strides[3];
 } seen;
 extern struct stubbed {
     struct attn_cuda_maps maps;           /* of the last launch */

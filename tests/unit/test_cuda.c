@@ -100,6 +100,41 @@ static void test_rows_anywhere(void **state)
     stubbed_end();
 }
 
+/* Kernels bring the first tile of keys before they know that no row sees any: where there are none, and K and V may lie nowhere, it
+ * comes from memory of the launch. */
+static void test_no_keys(void **state)
+{
+    static const char *const variants[] = {PLAIN, SPLIT, SM80, SM80_SPLIT, NULL};
+    const unsigned char none[D * sizeof(uint16_t)] = {0};
+    (void)state;
+    stubbed_begin();
+    struct stubbed_arrays *x = stubbed_arrays();
+    struct attn_context *c = stubbed_context("");
+    struct attn_run r = stubbed_card_run(x);
+    const void *const k = r.k, *const v = r.v;
+    for (int i = 0; variants[i]; i++) {
+        struct attn_plan *plan = stubbed_plan(c, variants[i], "cuda");
+        struct attn_error err;
+        memset(r.o, 0xff, sizeof x->o);
+        r.k = r.v = NULL, r.kv_len = 0;
+        if (attn_execute_cuda(plan, &r, NULL, &err) != ATTN_OK)
+            fail_msg("%s: %s", variants[i], err.text);
+        assert_true(seen.keys && seen.values);
+        assert_memory_equal(seen.keys, none, sizeof none); /* a room's counters, which are 0 between launches */
+        assert_memory_equal(seen.values, none, sizeof none);
+        for (int s = 0; s < 3; s++)
+            assert_true(seen.key_strides[s] == 0 && seen.value_strides[s] == 0);
+        for (int n = 0; n < QN; n++)
+            assert_int_equal(((uint16_t *)r.o)[n], 0);
+        attn_plan_destroy(plan);
+    }
+    r.k = k, r.v = v;
+    stubbed_free_run(&r);
+    attn_context_destroy(c);
+    free(x);
+    stubbed_end();
+}
+
 /* Each stream has a room, and so has each capture of one. A run whose room exists allocates nothing and waits for nothing. */
 static void check_streams(const char *variant)
 {
@@ -296,6 +331,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_host_arrays),
         cmocka_unit_test(test_rows_anywhere),
+        cmocka_unit_test(test_no_keys),
         cmocka_unit_test(test_streams),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_faults),
