@@ -443,6 +443,25 @@ attn_status attn_workspace_size(const struct attn_plan *plan, const struct attn_
 attn_status attn_execute_part(const struct attn_plan *plan, const struct attn_run *run, int part, int parts,
                               void *workspace, struct attn_error *err);
 
+/* The parts of one run for a team of threads, as OpenMP's runtime has one: each member calls attn_team_work with the same
+ * struct, and claims parts until none is left. The signature is that of what such a runtime calls. */
+struct attn_team {
+    size_t size; /* sizeof(struct attn_team) */
+    const struct attn_plan *plan;
+    const struct attn_run *run;
+    int parts;   /* as for attn_execute_part */
+    int members; /* how many workspaces there are; threads for which there is none return at once */
+    void *workspace;
+    size_t workspace_size;   /* bytes from one to the next: attn_workspace_size(plan, run, parts), or more, a multiple of 64 */
+    int next, seated;        /* 0 before; the team counts here */
+    int failed;              /* 0 before; 1 if a part failed, after which no more parts are begun ... */
+    attn_status status;      /* ... with the status and the message of the first one that did */
+    struct attn_error error;
+};
+/* Takes a struct attn_team. When all members have returned, the run is done or failed. The struct serves one run. With
+ * another size than this version's it does nothing, and `next` stays 0. */
+void attn_team_work(void *team);
+
 /* ---- parts of one attention ---- */
 /* Results for the same queries over different keys: keys that are split among threads or machines, that arrive in
  * pieces, or that share a prefix. attn_merge combines n of them, each with its LSE:

@@ -222,6 +222,27 @@ attn_status attn_execute_part(const struct attn_plan *plan, const struct attn_ru
     return size < 0 || plan->kernel.run(&a) != 0 ? refused(plan, err) : ATTN_OK;
 }
 
+void attn_team_work(void *team)
+{
+    struct attn_team *t = team;
+    if (t->size != sizeof *t)
+        return;
+    const int seat = __atomic_fetch_add(&t->seated, 1, __ATOMIC_RELAXED);
+    if (seat >= t->members)
+        return;
+    unsigned char *workspace = t->workspace_size ? (unsigned char *)t->workspace + (size_t)seat * t->workspace_size : NULL;
+    int part;
+    while (!__atomic_load_n(&t->failed, __ATOMIC_RELAXED) &&
+           (part = __atomic_fetch_add(&t->next, 1, __ATOMIC_RELAXED)) < t->parts) {
+        struct attn_error err;
+        attn_status status = attn_execute_part(t->plan, t->run, part, t->parts, workspace, &err);
+        if (status != ATTN_OK && __atomic_exchange_n(&t->failed, 1, __ATOMIC_RELAXED) == 0) {
+            t->status = status;
+            t->error = err;
+        }
+    }
+}
+
 static attn_status enqueue(struct attn_plan *plan, const struct attn_run *shape, const void *on, const char *queued,
                            const char *device, struct attn_error *err)
 {

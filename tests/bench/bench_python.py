@@ -122,7 +122,7 @@ def bench_shapes():
     from attngen import _call, _memory
     ratios, turns = [], int(os.environ.get("BENCH_TURNS", "12"))
     cells = [(n, causal, dtype) for n in (512, 1024, 2048) for causal, dtype in ((False, "f32"), (True, "f32"), (False, "bf16"))]
-    for threads in sorted({1, torch.get_num_threads()}):
+    for threads in sorted({int(n) for n in os.environ.get("BENCH_THREADS", f"1,{torch.get_num_threads()}").split(",")}):
         torch.set_num_threads(threads)
         for n, causal, dtype in cells:
             q, k, v = (torch.randn(1, 8, n, 64).to(torch.bfloat16 if dtype == "bf16" else torch.float32) for _ in range(3))

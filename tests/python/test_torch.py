@@ -157,6 +157,9 @@ class Sdpa(unittest.TestCase):
     def test_openmp(self):
         """On PyTorch's threads: the same bits, from several Python threads at once too, and after fork without them."""
         from attngen import _openmp
+        for units, threads, parts in ((8, 2, 8), (384, 2, 16), (3, 2, 0), (1, 2, 0), (24, 16, 0), (32, 16, 32), (384, 16, 128),
+                                      (17, 16, 0), (51, 2, 0), (6, 6, 6)):
+            self.assertEqual(_openmp.parts_for(units, threads), parts, (units, threads))
         had = torch.get_num_threads()
         torch.set_num_threads(2)
         q, k = torch.randn(3, 6, 300, 64), torch.randn(3, 2, 400, 64)
@@ -168,6 +171,8 @@ class Sdpa(unittest.TestCase):
             teams.append(done)
             return done
 
+        attngen.configure(openmp=False)
+        self.assertTrue(torch.equal(attngen.sdpa(q, k, k, enable_gqa=True), expected))
         _openmp.run_in_team = count
         attngen.configure(openmp=True)
         try:
@@ -193,8 +198,26 @@ class Sdpa(unittest.TestCase):
             self.assertEqual(os.waitpid(child, 0)[1], 0)
             with self.assertRaisesRegex(attngen.Invalid, "scale is inf"):
                 attngen.sdpa(q, q, q, scale=float("inf"))
+            del teams[:]
+            torch.testing.assert_close(attngen.attention(q, k, k, threads=3), expected, rtol=1e-4, atol=1e-4)
+            self.assertEqual(teams, [])  # PyTorch's next operator would make its team anew
+            held = threading.Event()
+
+            def hold_the_lock():
+                while not held.is_set():
+                    pass
+
+            busy = threading.Thread(target=hold_the_lock)  # of Python, which the team does without
+            busy.start()
+            attngen.sdpa(q, k, k, enable_gqa=True)
+            held.set()
+            busy.join()
+            self.assertEqual(teams, [True])
+            del teams[:]
+            attngen.sdpa(q[:, :, :20], k[:, :, :20], k[:, :, :20], enable_gqa=True)  # small
+            attngen.sdpa(torch.randn(1, 3, 900, 64), *(torch.randn(1, 3, 900, 64) for _ in range(2)))  # three parts, two threads
+            self.assertEqual(teams, [])
         finally:
-            attngen.configure(openmp=False)
             _openmp.run_in_team = real
             torch.set_num_threads(had)
 

@@ -223,6 +223,60 @@ static void empty_runs_touch_nothing(void **state)
     attn_context_destroy(context);
 }
 
+static void *member(void *team)
+{
+    attn_team_work(team);
+    return NULL;
+}
+
+static void work_together(struct attn_team *team, int threads)
+{
+    pthread_t ids[8];
+    for (int i = 0; i < threads; i++)
+        assert_int_equal(pthread_create(&ids[i], NULL, member, team), 0);
+    for (int i = 0; i < threads; i++)
+        pthread_join(ids[i], NULL);
+}
+
+/* Threads of a team, also more than have a workspace, make the bits of attn_execute; the first failure is told. */
+static void a_team_of_threads(void **state)
+{
+    (void)state;
+    struct attn_context *context = context_create();
+    struct attn_plan *plan = plan_create(context, problem_of(1));
+    struct data *d = data_create(1), *e = data_create(1);
+    struct attn_run r = run_of(d), other = run_of(e);
+    plan_execute(plan, &other);
+    for (int parts = 1; parts < 9; parts++) {
+        size_t size;
+        assert_int_equal(attn_workspace_size(plan, &r, parts, &size, NULL), ATTN_OK);
+        void *workspace = aligned_alloc(64, 3 * size + 64);
+        assert_non_null(workspace);
+        struct attn_team team = {.size = sizeof team, .plan = plan, .run = &r, .parts = parts, .members = 3,
+                                 .workspace = workspace, .workspace_size = size};
+        memset(d->o, 0xff, sizeof d->o);
+        work_together(&team, 5);
+        assert_int_equal(team.failed, 0);
+        assert_true(team.next >= parts && team.seated == 5);
+        assert_memory_equal(d->o, e->o, sizeof d->o);
+        struct attn_run wrong = r;
+        wrong.batch = -1;
+        team = (struct attn_team){.size = sizeof team, .plan = plan, .run = &wrong, .parts = parts, .members = 3,
+                                  .workspace = workspace, .workspace_size = size};
+        work_together(&team, 4);
+        assert_true(team.failed == 1 && team.status == ATTN_INVALID);
+        assert_true(strncmp(team.error.text, "batch is -1", 11) == 0);
+        team = (struct attn_team){.size = 8, .plan = plan, .run = &wrong, .parts = parts, .members = 3};
+        work_together(&team, 2);
+        assert_true(team.failed == 0 && team.next == 0);
+        free(workspace);
+    }
+    free(d);
+    free(e);
+    attn_plan_destroy(plan);
+    attn_context_destroy(context);
+}
+
 /* One head's keys for so many threads that they are packed once for all, and for fewer threads, which have copies: the
  * bits are the same, in a workspace of the size that was asked for. */
 static void threads_share_a_head(void **state)
@@ -575,6 +629,7 @@ int main(void)
         cmocka_unit_test(the_callers_memory),
         cmocka_unit_test(memory_that_is_not_aligned),
         cmocka_unit_test(many_threads_one_plan),
+        cmocka_unit_test(a_team_of_threads),
         cmocka_unit_test(after_fork),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

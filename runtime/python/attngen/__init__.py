@@ -35,8 +35,9 @@ def configure(*, rigor: Optional[str] = None, time_limit: Optional[float] = None
         tensors.
     cache_dir: the directory of the cache, "" for no cache. Set it before the first call that makes a plan. The
         environment variable ATTNGEN_CACHE does the same.
-    openmp: True makes larger runs on tensors of the processor use the threads of PyTorch's OpenMP (libgomp) instead of
-        libattn's own, so that the two do not compete for processors. The results have the same bits.
+    openmp: whether larger runs on tensors of the processor use the threads of PyTorch's OpenMP (libgomp), as its own
+        operators do, so that these do not compete for processors with others: True by default. False: libattn's own
+        threads, which sleep when they had nothing to do for 50 microseconds. The results have the same bits.
     invariant: True makes plans whose rows have the same bits whatever else a call holds (attngen.attention says exactly
         what is promised).
     kept_bytes: how much memory of results that are gone is kept for later results on the processor, 128 MiB by default; 0

@@ -91,6 +91,14 @@ class Run(Structure):
     ]
 
 
+class Team(Structure):
+    _fields_ = [
+        ("size", c_size_t), ("plan", c_void_p), ("run", c_void_p), ("parts", c_int), ("members", c_int),
+        ("workspace", c_void_p), ("workspace_size", c_size_t), ("next", c_int), ("seated", c_int), ("failed", c_int),
+        ("status", c_int), ("error", ErrorText),
+    ]
+
+
 class Partials(Structure):
     _fields_ = [
         ("size", c_size_t), ("count", c_int64), ("part_o", c_void_p), ("part_lse", c_void_p), ("part_dtype", c_int),
@@ -112,7 +120,7 @@ class Quantisation(Structure):
 # The structs by their names in attn.h, for the test that compares the two.
 STRUCTS = {
     "attn_error": ErrorText, "attn_options": Options, "attn_problem": Problem, "attn_plan_info": PlanInfo,
-    "attn_run": Run, "attn_partials": Partials, "attn_quantisation": Quantisation,
+    "attn_run": Run, "attn_team": Team, "attn_partials": Partials, "attn_quantisation": Quantisation,
 }
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -145,7 +153,7 @@ def _open_library() -> ctypes.CDLL:
         "attn_supports": [pointer, pointer, pointer], "attn_plan_describe": [pointer, pointer, pointer],
         "attn_execute": [pointer, pointer, pointer, pointer], "attn_merge": [pointer, pointer, pointer],
         "attn_workspace_size": [pointer, pointer, c_int, pointer, pointer],
-        "attn_execute_part": [pointer, pointer, c_int, c_int, pointer, pointer],
+        "attn_team_work": [pointer],
         "attn_quantise": [pointer, pointer], "attn_quantise_cuda": [pointer, pointer, pointer, pointer],
         "attn_execute_cuda": [pointer, pointer, pointer, pointer],
         "attn_merge_cuda": [pointer, pointer, pointer, pointer], "attn_version": [],
@@ -156,7 +164,7 @@ def _open_library() -> ctypes.CDLL:
         except AttributeError:  # an older libattn; `call` reports it when it is needed
             continue
         function.argtypes = arguments
-        function.restype = None if name.endswith("_destroy") else c_int
+        function.restype = None if name.endswith(("_destroy", "_work")) else c_int
     return lib
 
 

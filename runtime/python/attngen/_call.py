@@ -30,7 +30,8 @@ def _prepare(views: Dict[str, View], o: Optional[View], options: Options, thread
     call = Call(compiled, r.run, r.o_shape, r.o_strides, r.o_dtype, r.lse_shape, views["q"].device)
     call.starts = r.starts if views["q"].device < 0 else ()  # a card's memory is not read here
     key, run = compiled.key, r.run
-    if _plans.defaults["openmp"] and threads > 1 and compiled.device == "cpu" and compiled.threads > 1 and \
+    alike = not views.keys() & {"kv_lens", "q_starts", "kv_starts"}  # else attn_execute balances lengths that differ
+    if _plans.defaults["openmp"] and alike and threads > 1 and compiled.device == "cpu" and compiled.threads == threads and \
             run.batch * key.heads * run.q_len * run.kv_len * (key.head_dim + key.head_dim_v) >= _openmp.LEAST_WORK:
         call.parts = _openmp.parts_for(run.batch * key.kv_heads, compiled.threads)
     return call

@@ -13,7 +13,7 @@ from . import _c, _memory, _openmp
 
 # What a call uses if it does not say otherwise; configure() changes it.
 defaults: Dict[str, Any] = {"rigor": "estimate", "compiler": "tcc", "time_limit": 0.0, "threads": None,
-                            "fallback": None, "openmp": False, "invariant": False}
+                            "fallback": None, "openmp": True, "invariant": False}
 
 
 class Key(NamedTuple):
