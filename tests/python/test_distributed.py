@@ -4,6 +4,7 @@ import os
 import socket
 import sys
 import traceback
+import types
 import unittest
 
 import numpy as np
@@ -133,6 +134,31 @@ class Distributed(unittest.TestCase):
         for ranks in range(2, min(cards, 4) + 1):
             with self.subTest(ranks=ranks):
                 self.run_ranks(ranks, True)
+
+    def test_rounded(self):
+        """On a card a call that is refused for another reason does not have later calls round what they merge."""
+        asked, real = [], shared._attend
+        good, bad = (types.SimpleNamespace(is_cuda=True, dtype=d, shape=(1, 1, 1, 8), float=lambda: 0) for d in "ab")
+
+        def attend(q, *rest, o_dtype=None, **options):
+            asked.append(o_dtype)
+            if q is bad or (q is narrow and o_dtype):
+                raise attngen.Unsupported("refused")
+            return q, 0
+
+        narrow = types.SimpleNamespace(is_cuda=True, dtype="c", shape=(1, 1, 1, 8), float=lambda: 0)
+        shared._attend = attend
+        try:
+            with self.assertRaises(attngen.Unsupported):
+                shared._part(bad, bad, bad, None)
+            shared._part(narrow, narrow, narrow, None)
+            del asked[:]
+            shared._part(good, good, good, None)
+            shared._part(narrow, narrow, narrow, None)
+            self.assertEqual(asked, ["f32", None])
+        finally:
+            shared._attend = real
+            shared._rounded.clear()
 
     def test_merge(self):
         rng = np.random.default_rng(SEED)

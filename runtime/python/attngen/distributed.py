@@ -120,19 +120,19 @@ def _merge_by_torch(parts: List[Any], lses: List[Any], dtype: Any, sinks: Any) -
 def _part(q: Any, k: Any, v: Any, scale: Optional[float], causal: bool = False,
           q_offset: Optional[int] = None) -> Tuple[Any, Any]:
     """O in float32 and LSE of rows over a block of keys; O is rounded first if libattn has no kernel with float32 results."""
-    global _rounded
-    if not (_rounded and q.is_cuda):
+    kind = (q.dtype, q.shape[3], v.shape[3])
+    if not q.is_cuda or kind not in _rounded:
         try:
             return _attend(q, k, v, causal=causal, q_offset=q_offset, scale=scale, lse=True, o_dtype="f32")
         except _c.Unsupported:
             if not q.is_cuda:
                 raise
-            _rounded = True
-    o, lse = _attend(q, k, v, causal=causal, q_offset=q_offset, scale=scale, lse=True)
+    o, lse = _attend(q, k, v, causal=causal, q_offset=q_offset, scale=scale, lse=True)  # may refuse the rest, too
+    _rounded.add(kind)
     return o.float(), lse
 
 
-_rounded = False  # whether kernels on this card write O only in q's type
+_rounded: Set[Any] = set()  # kinds of rows for which kernels on a card write O only in q's type
 
 
 class _Ring:
