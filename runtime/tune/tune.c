@@ -31,6 +31,16 @@ static int space_size(const struct device *device, const struct tune_target *t, 
     return n;
 }
 
+/* Kernels of an isa that multiplies pairs which do not, since they split narrow keys, are those of the isa without. */
+static int drop_twins(struct variant *all, int n)
+{
+    int kept = 0;
+    for (int i = 0; i < n; i++)
+        if (!tune_is_twin(&all[i], (enum isa)all[i].field[F_ISA]))
+            all[kept++] = all[i];
+    return kept;
+}
+
 static void init_candidate(struct candidate *c, const struct device *device, const struct tune_target *t,
                            const struct variant *v)
 {
@@ -79,7 +89,9 @@ static int list_candidates(const struct device *device, const struct tune_target
     if (s->only)
         memcpy(all, s->only, (size_t)n * sizeof *all);
     else
-        space_size(device, t, one, all, n);
+        n = space_size(device, t, one, all, n);
+    if (!s->only && one == ISA_COUNT)
+        n = drop_twins(all, n);
     for (int i = 0; i < n; i++)
         init_candidate(&(*out)[i], device, t, &all[i]);
     free(all);

@@ -7,7 +7,7 @@
 % let LDK = LDQ
 % let CV = ceil_div(HDV, W)
 % let LDO = CV*W
-% let LDV = LDO
+% let LDV = OPENS ? round_up(LDO, 2*W) : LDO
 % let PANELS = ceil_div(CV, NV)
 % let LAST = CV - (PANELS - 1)*NV
 %# Where a lane of a vector can be multiplied by, a row brings all the elements of a step at once.
@@ -16,12 +16,21 @@
 % let SUM = W
 % let FIX = 2*W
 % let BASE = 3*W
-% let STATE = 4*W
+%# Where values were rounded, too, outputs are over sums of probabilities as they were rounded, so that these roundings mostly cancel.
+% let ROUNDED = 4*W
+% let STATE = OPENS ? 5*W : 4*W
 % let LDP = BK/PER
-% let KTILE = BK*LDQ
+%# Narrow keys that are pairs are bf16 without an error, as they are stored in blocks, or times a power of two. What is left of the
+%# scales is a row of a panel, behind the BLOCK_SLOTS rows of slots that it belongs to (of int8 and fp8 one row behind all, from 1 up to 2
+%# mostly), and multiplies sums of products. Values are times their scales, rounded to bf16 as outputs are: a row that sees one key
+%# alone then has what it would have without. Probabilities that were times scales would be rounded beside.
+% let KEY_SCALES = OPENS ? (BLOCKS ? HD/VALUES : 1) : 0
+% let BLOCK_SLOTS = BLOCKS ? VALUES/PER : LDQ
+% let KEY_ROWS = LDQ + KEY_SCALES
+% let KTILE = BK*KEY_ROWS
 % let VTILE = PANELS*LDP*NR
-% let ROW = W*max(LDQ*PER, LDO)
-% let STAGE = max(ROW + (NARROW ? ceil_div(max(LDQ*PER, LDO), 4) : 0), BIAS != "none" or MASK ? MR*BK : 0)
+% let ROW = OPENS ? W*max(LDQ, LDV/2) : W*max(LDQ*PER, LDO)
+% let STAGE = max(ROW + (NARROW ? ceil_div(max(LDQ*PER, LDV), 4) : 0), BIAS != "none" or MASK ? MR*BK : 0)
 %# Whether few queries have micro-kernels of their own, which sum in another order.
 % let FEW = SPLIT and not INVARIANT
 %# Where the keys are split, R rows of queries by KB keys make a vector of scores, keys outside. No panels are made of K and V.
@@ -296,7 +305,14 @@
 % assert CHAINS == 1 or CHAINS*U <= W, "unroll must be at most a quarter of the vector's width where invariant is set and scores have four chains"
 % assert NR % (U*PER) == 0, "unroll must be at most half of micro.vecs times the vector's width where the ISA multiplies pairs"
 % assert not PAIRS or BK/W % 2 == 0, "tile.k must hold an even number of vectors where the ISA multiplies pairs"
-% if BLOCKS
+% if OPENS and BLOCKS
+% micro open_stored with N = HD
+% micro open_rows with N = HDV
+% elif OPENS
+% micro split_scales
+% micro widen_rows as widen_keys with N = HD
+% micro widen_rows as widen_values with N = HDV
+% elif BLOCKS
 % micro open_row as open_key with N = HD
 % if HD != HDV
 % micro open_row as open_value with N = HDV

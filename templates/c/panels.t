@@ -30,7 +30,15 @@ static void pack(const struct attn_args *a, const struct space *w, const struct 
     const ${CKV} *v = (const ${CKV} *)a->v + s->v_at + g * a->v_stride[1];
 % end
     for (int64_t j = first / ${BK} * ${BK}; j < (end + ${NR - 1}) / ${NR} * ${NR}; j += ${W}) {
-% if NARROW
+% if OPENS
+        int64_t n = end < j ? 0 : least(${W}, end - j);
+        uint16_t *stage = (uint16_t *)w->stage;
+        float *panel = w->k + j / ${NR} * ${KEY_ROWS*NR} + j % ${NR};
+        open_keys(a, s, g, j, n, stage, panel + ${(BLOCKS ? BLOCK_SLOTS : LDQ)*NR});
+        pack_k(stage, panel, ${LDQ*PER});
+        open_values(a, s, g, j, n, stage);
+        pack_v(stage, w->v + j / ${BK} * ${VTILE} + j % ${BK} * ${NR/PER}, ${LDV});
+% elif NARROW
         int64_t n = end < j ? 0 : least(${W}, end - j);
         open_keys(a, s, g, j, n, (float *)w->stage);
         pack_k((const float *)w->stage, w->k + j / ${NR} * ${LDQ*NR} + j % ${NR}, ${LDQ});

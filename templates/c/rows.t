@@ -62,6 +62,68 @@ static void ${v ? "open_values" : "open_keys"}(const struct attn_args *a, const 
 % end
 }
 % end
+% elif OPENS
+% for v in 0..2
+% let X = v ? "v" : "k"
+% let WIDTH = v ? HDV : HD
+% let STEP = v ? LDV : LDQ*PER
+% let WHAT = v ? "each number rounded" : SCALED ? "what is stored, times a power of two" : "what is stored"
+
+/* ${v ? "Values" : "Keys"} j to j + n - 1 of KV head g as ${W} rows of bf16, and zeros where there are fewer: ${WHAT}.
+% if v
+ */
+% elif SCALED
+ * What is left of their scales goes beside. */
+% else
+ * Their scales go beside, into columns of a panel. */
+% end
+static void ${v ? "open_values" : "open_keys"}(const struct attn_args *a, const struct sequence *s, int64_t g, int64_t j, int64_t n, uint16_t *to${v ? "" : ", float *beside"})
+{
+    const ${CKV} *head = (const ${CKV} *)a->${X} + (s->${X}_at + g * a->${X}_stride[1])${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
+% if SCALED
+    const float *scales = a->features->${X}_scales + s->${X}_scales_at + g * a->features->${X}_scales_stride[1];
+    float factors[${W}];
+% end
+% if WIDTH % (2*W) != 0
+    ${CKV} *copy = (${CKV} *)((float *)to + ${ROW});
+    memset(copy, 0, ${STEP});
+% elif PAGED
+    int64_t size = a->features->page_size;
+% end
+    for (int64_t r = 0, m; r < n; r += m) {
+        const ${CKV} *row = head + row_of(a, s, a->${X}_stride, j + r)${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
+% if WIDTH % (2*W) != 0
+        m = 1;
+        memcpy(copy, row, ${WIDTH});
+        row = copy;
+% elif PAGED
+        m = least(n - r, size - (j + r) % size); /* which lie in one page */
+% else
+        m = n;
+% end
+% if SCALED
+        const float *from = scales + row_of(a, s, a->features->${X}_scales_stride, j + r);
+% if v
+        for (int64_t i = 0; i < m; i++)
+            factors[i] = from[i * a->features->v_scales_stride[2]];
+% else
+        split_scales(from, factors, beside + r, a->features->k_scales_stride[2], m);
+% end
+        ${v ? "widen_values" : "widen_keys"}(row, to + r * ${STEP}, factors, a->${X}_stride[2], ${STEP}, m);
+% else
+        ${v ? "open_rows" : "open_stored"}(row, to + r * ${STEP}, ${v ? "" : "beside + r, "}a->${X}_stride[2] * ${BYTES}, m);
+% end
+    }
+    memset(to + n * ${STEP}, 0, (size_t)(${W} - n) * ${2*STEP});
+% if SCALED and not v
+    for (int64_t r = n; r < ${W}; r++)
+        beside[r] = 0.0f;
+% elif not v
+    for (int64_t i = 0; n < ${W} && i < ${KEY_SCALES}; i++)
+        memset(beside + i * ${(BLOCK_SLOTS + 1)*NR} + n, 0, (size_t)(${W} - n) * sizeof *beside);
+% end
+}
+% end
 % elif NARROW and not FEW
 % for v in 0..2
 % let WIDTH = v ? HDV : HD

@@ -13,9 +13,9 @@ static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int64_t
     float *row = w->row + i / ${MR} * ${STATE}, *o = w->o + i * ${LDO};
     int64_t steps = (n + ${PER*W - 1}) / ${PER*W};
 % if WINDOW
-    const float *k = w->k + j * ${LDQ}, *v = w->v + j / ${BK} * ${VTILE} + j % ${BK} * ${NR/PER};
+    const float *k = w->k + j * ${KEY_ROWS}, *v = w->v + j / ${BK} * ${VTILE} + j % ${BK} * ${NR/PER};
 % else
-    const float *k = w->k + j * ${LDQ}, *v = w->v + j / ${BK} * ${VTILE};
+    const float *k = w->k + j * ${KEY_ROWS}, *v = w->v + j / ${BK} * ${VTILE};
 % end
     score_tile(w->q + i * ${LDQ}, k, w->s, scale, (n + ${NR - 1}) / ${NR});
 % if MODIFY

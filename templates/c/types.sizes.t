@@ -1,10 +1,13 @@
 %# What a kernel in C calls the types of its arrays, and a slot of 32 bits: one f32, or two bf16 where the ISA multiplies pairs.
-%# Where vectors of pairs are multiplied, narrow keys and values are floats: a bf16 would round them, or probabilities once too often.
 %# Kernels on tiles are woven, but those of few queries over narrow keys and values.
+%# OPENS: where vectors of pairs are multiplied, panels of narrow keys and values hold pairs, too, and scales beside them. Kernels that
+%# split keys widen these to floats when they read them, since memory is what they wait for; and so do kernels whose bits are a promise,
+%# which few queries share with prompts, and where outputs are not rounded to bf16, as values are in pairs.
 % let TILES = has_type("tile") ? 1 : 0
 % let NARROW = type_scaled(DTYPE_KV) or type_values(DTYPE_KV) > 1
 % let WOVEN = TILES and (INVARIANT or not SPLIT or not NARROW)
-% let PAIRS = has_type("bf16x2") and (WOVEN or not NARROW)
+% let OPENS = has_type("bf16x2") and NARROW and not WOVEN and not SPLIT and not INVARIANT and DTYPE_O == "bf16" ? 1 : 0
+% let PAIRS = has_type("bf16x2") and (WOVEN or not NARROW or OPENS)
 % let PER = PAIRS ? 2 : 1
 % let E = PAIRS ? "bf16x2" : "f32"
 % let TQ = DTYPE
@@ -15,13 +18,13 @@
 % let CKV = type_c(TKV)
 % let CO = type_c(TO)
 %# Narrow keys and values are bytes, each times a scale of its row, or blocks of VALUES numbers in BYTES bytes, which are read as
-%# signed bytes or, where two numbers share one, as bytes. Packing makes rows of floats of them first.
+%# signed bytes or, where two numbers share one, as bytes. Packing makes rows of floats, or of bf16, of them first.
 % let VALUES = type_values(TKV)
 % let BLOCKS = VALUES > 1
 % let NIBBLES = TKV == "q4_0"
 % let BYTES = BLOCKS ? type_bytes(TKV) : 1
 % let TK = NIBBLES ? "u8" : BLOCKS ? "int8" : TKV
-% let TROW = NARROW ? "f32" : TKV
+% let TROW = OPENS ? "bf16" : NARROW ? "f32" : TKV
 % let CB = TB == "none" ? "" : type_c(TB)
 % let NATURAL = BIAS != "none"
 %# Exponentials are powers of two, so that what adds to scores is times log2(e); powers of e where there is a bias.

@@ -184,6 +184,8 @@ bool choice_random(const struct choice *c, uint64_t *state, struct variant *out)
 {
     static const enum field_id switches[] = {F_CAUSAL, F_WINDOW, F_SOFTCAP, F_MASK,     F_ALIBI,
                                              F_SINK,   F_PACKED, F_PAGED,   F_INVARIANT};
+    /* Whether keys are split is drawn before: rules refuse more of the others. */
+    const bool whole = random_below(state, 2) != 0;
     for (int tries = 0; tries < 200; tries++) {
         int row[PAIRWISE_FIELDS];
         for (int f = 0; f < c->fields; f++)
@@ -198,6 +200,8 @@ bool choice_random(const struct choice *c, uint64_t *state, struct variant *out)
         variant_set_dtypes(&v, type[0], mixed ? type[1] : type[0], mixed ? type[2] : type[0]);
         for (size_t i = 0; i < sizeof switches / sizeof *switches; i++)
             v.field[switches[i]] = random_below(state, 3) == 0;
+        if (whole)
+            v.field[F_SPLIT] = 0;
         if (!variant_is_narrow(&v) || v.field[F_SPLIT])
             v.field[F_WIDENED] = 0; /* there is nothing to widen, or too little */
         v.field[F_BIAS] = random_below(state, 2) ? BIAS_NONE : (int32_t)random_below(state, BIAS_COUNT);

@@ -33,10 +33,10 @@ static void pack_q(struct job *j)
             want(j, 1, r * columns + part_of(j, c, j->z.DQ), (double)get(j, 0, r * ld + c), 0);
 }
 
-/* What packing reads: narrow rows were made floats before. */
+/* What packing reads: narrow rows were made floats, or bf16, before. */
 static enum dtype row_type(const struct job *j)
 {
-    return j->kv < DTYPE_COUNT ? j->kv : DTYPE_F32;
+    return j->kv < DTYPE_COUNT ? j->kv : j->z.OPENS ? DTYPE_BF16 : DTYPE_F32;
 }
 
 /* A row of a narrow type, of head_dim or head_dim_v numbers, with a scale or blocks. */
@@ -53,9 +53,83 @@ static void open_row(struct job *j)
     }
 }
 
-/* Where a slot of a key stands in a panel: those of one chain after another. */
+/* Rows of blocks in bf16, each number rounded. */
+static void open_rows(struct job *j)
+{
+    const int64_t n = up_to(j, j->z.W), blocks = j->columns / 32, ld = blocks + j->kind % 3;
+    memory(j, 0, j->kv, (n - 1) * ld + blocks);
+    memory(j, 1, DTYPE_BF16, n * j->columns);
+    integer(j, 2, step(j, ld));
+    integer(j, 3, n);
+    for (int64_t i = 0; i < n * j->columns; i++) {
+        const double x = (double)number(j, 0, i / j->columns * ld, i % j->columns);
+        want(j, 1, i, x, fabs(x) * 0x1.01p-8);
+    }
+}
+
+/* The same as they are stored, with their scales in rows of a panel. */
+static void open_stored(struct job *j)
+{
+    const int64_t n = up_to(j, j->z.W), blocks = j->columns / 32, ld = blocks + j->kind % 3;
+    const int64_t panel = (j->z.BLOCK_SLOTS + 1) * j->z.NR;
+    memory(j, 0, j->kv, (n - 1) * ld + blocks);
+    memory(j, 1, DTYPE_BF16, n * j->columns);
+    memory(j, 2, DTYPE_F32, (blocks - 1) * panel + n);
+    integer(j, 3, step(j, ld));
+    integer(j, 4, n);
+    for (int64_t i = 0; i < n * j->columns; i++) {
+        const int64_t r = i / j->columns, c = i % j->columns;
+        const uint8_t *block = j->arg[0].before + (size_t)(r * ld + c / 32) * dtype_size(j->kv), *b = block + 2;
+        const int at = (int)(c % 32), nibble = at < 16 ? b[at % 16] & 15 : b[at % 16] >> 4;
+        want(j, 1, i, j->kv == DTYPE_Q4_0 ? nibble - 8 : ((const int8_t *)b)[at], 0);
+        want(j, 2, c / 32 * panel + r, (double)dtype_load(DTYPE_F16, block, 0), 0);
+    }
+}
+
+/* Rows of numbers, each row times its factor, in bf16. */
+static void widen_rows(struct job *j)
+{
+    const int64_t n = up_to(j, j->z.W), padded = (j->columns + 2 * j->z.W - 1) / (2 * j->z.W) * 2 * j->z.W;
+    const int64_t ld = padded + j->kind % 3 * 5, to = padded + j->kind % 2 * 32;
+    memory(j, 0, j->kv, (n - 1) * ld + padded);
+    memory(j, 1, DTYPE_BF16, (n - 1) * to + padded);
+    memory(j, 2, DTYPE_F32, n);
+    integer(j, 3, ld);
+    integer(j, 4, to);
+    integer(j, 5, n);
+    for (int64_t r = 0; r < n; r++)
+        for (int64_t c = 0; c < padded; c++) {
+            const double x = (double)number(j, 0, r * ld, c) * (double)get(j, 2, r);
+            want(j, 1, r * to + c, x, fabs(x) * 0x1.01p-8);
+        }
+}
+
+/* Scales of all sizes become powers of two and what is left. */
+static void split_scales(struct job *j)
+{
+    static const float some[] = {0.0f, -2.0f, 0x1p-140f, 0x1.fffffep127f, -0x1.8p-126f, 1.0f, HUGE_VALF, NAN, 3.75f};
+    const int64_t n = up_to(j, j->z.W), ld = j->kind % 3;
+    memory(j, 0, DTYPE_F32, (n - 1) * ld + 1);
+    memory(j, 1, DTYPE_F32, n);
+    memory(j, 2, DTYPE_F32, n);
+    integer(j, 3, ld);
+    integer(j, 4, n);
+    for (int64_t i = 0; i < j->arg[0].count; i++)
+        if (j->kind % 2)
+            set(j, 0, i, some[(i + j->kind) % 9]);
+    for (int64_t r = 0; r < n; r++) {
+        const double x = (double)get(j, 0, r * ld);
+        const double power = x != x || isinf(x) ? 0x1p127 : fmax(0x1p-126, fabs(x) < 0x1p-126 ? 0 : exp2(floor(log2(fabs(x)))));
+        want(j, 1, r, power, 0);
+        want(j, 2, r, x / power, 0);
+    }
+}
+
+/* Where a slot of a key stands in a panel: those of one chain after another, and behind each block a row of scales. */
 static int64_t slot_at(const struct job *j, int64_t slot)
 {
+    if (j->z.OPENS)
+        return slot + slot / j->z.BLOCK_SLOTS;
     return slot % j->z.CHAINS * (j->z.LDQ / j->z.CHAINS) + slot / j->z.CHAINS;
 }
 
@@ -70,7 +144,7 @@ static void pack_k(struct job *j)
 {
     int64_t per = j->z.PER, columns = j->z.LDQ * per, ld = columns + (j->kind % 3) * 5;
     memory(j, 0, row_type(j), (j->z.W - 1) * ld + columns);
-    memory(j, 1, j->slot, ((j->z.LDQ - 1) * j->z.NR + j->z.W) * per);
+    memory(j, 1, j->slot, (slot_at(j, j->z.LDQ - 1) * j->z.NR + j->z.W) * per);
     integer(j, 2, ld);
     add_specials(j, 0);
     for (int64_t i = 0; i < j->z.W; i++)
@@ -119,6 +193,35 @@ static double dot(const struct job *j, int64_t left, int64_t from, int64_t colum
     return sum;
 }
 
+/* Sums of each block of a key are times its scale. */
+static void opened_scores(struct job *j, int64_t n)
+{
+    const struct sizes *z = &j->z;
+    memory(j, 0, j->slot, ((z->MR - 1) * z->LDQ + z->SQ) * z->PER);
+    memory(j, 1, j->slot, n * z->KEY_ROWS * z->NR * z->PER);
+    memory(j, 2, DTYPE_F32, (z->MR - 1) * z->BK + n * z->NR);
+    memory(j, 3, DTYPE_F32, 1);
+    const double scale = (double)get(j, 3, 0);
+    float *panel = (float *)(void *)j->arg[1].before;
+    for (int64_t c = 0; c < n * z->NR; c++) {
+        float beside[32];
+        for (int64_t b = 0; b < z->KEY_SCALES; b++) {
+            const int64_t row = c / z->NR * z->KEY_ROWS + b * (z->BLOCK_SLOTS + 1) + z->BLOCK_SLOTS;
+            panel[row * z->NR + c % z->NR] = beside[b] = j->kind == 2 && c % 3 == 0 ? 0.0f : random_normal(&j->random);
+        }
+        for (int64_t i = 0; i < z->MR; i++) {
+            double sum = 0, size = 0;
+            for (int64_t u = 0; u < z->SQ * z->PER; u++) {
+                const int64_t slot = u / z->PER, row = c / z->NR * z->KEY_ROWS + slot_at(j, slot);
+                const double right = (double)get(j, 1, (row * z->NR + c % z->NR) * z->PER + u % z->PER);
+                const double term = (double)get(j, 0, i * z->LDQ * z->PER + u) * right * (double)beside[slot / z->BLOCK_SLOTS];
+                sum += term, size += fabs(term);
+            }
+            want(j, 2, i * z->BK + c, scale * sum, fabs(scale) * (double)(z->SQ * z->PER + 4) * 0x1p-24 * size + TINY);
+        }
+    }
+}
+
 static void panel_scores(struct job *j, int64_t n)
 {
     const struct sizes *z = &j->z;
@@ -138,7 +241,10 @@ static void panel_scores(struct job *j, int64_t n)
 static void score_tile(struct job *j)
 {
     const int64_t n = up_to(j, j->z.BK / j->z.NR);
-    panel_scores(j, n);
+    if (j->z.OPENS)
+        opened_scores(j, n);
+    else
+        panel_scores(j, n);
     integer(j, 4, n);
 }
 
@@ -175,6 +281,8 @@ static void make_row(struct job *j, int64_t row, int64_t keys)
     bool fresh = kind == 1 || kind == 2;
     set(j, 2, j->z.MAX + row, fresh ? -HUGE_VALF : 2 * random_normal(&j->random));
     set(j, 2, j->z.SUM + row, fresh ? 0.0f : 1.0f + 10 * fabsf(random_normal(&j->random)));
+    if (j->z.OPENS)
+        set(j, 2, j->z.ROUNDED + row, 0.999f * get(j, 2, j->z.SUM + row));
     for (int64_t k = 0; k < keys; k++) {
         float s = get(j, 0, row * j->z.BK + k);
         set(j, 0, row * j->z.BK + k, kind == 2 ? -HUGE_VALF : kind == 3 ? 60 * s : 3 * s);
@@ -211,6 +319,9 @@ static void want_row(struct job *j, int64_t row, int64_t keys, int64_t from, int
     want(j, 2, z->BASE + row, (double)base, 0);
     want(j, 2, z->FIX + row, fix, fix * power_error(z, (double)(old - base)) + TINY);
     want(j, 2, z->SUM + row, sum, sum * (relative + (z->NATURAL ? 4e-6 : 0) + (double)(keys / z->W + 6) * 0x1p-24) + 2 * TINY);
+    if (z->OPENS) /* of the same, rounded */
+        want(j, 2, z->ROUNDED + row, sum + ((double)get(j, 2, z->ROUNDED + row) - (double)get(j, 2, z->SUM + row)) * fix,
+             sum * (relative + rounding + (z->NATURAL ? 4e-6 : 0) + (double)(keys / z->W + 6) * 0x1p-24) + 2 * TINY);
     for (int64_t v = 0; v < 4 && nan; v++)
         if (v * z->W != z->SUM)
             want_anything(j, 2, v * z->W + row);
@@ -340,12 +451,14 @@ static void finish(struct job *j)
     float sum = sums[j->kind], max = j->kind == 1 ? -HUGE_VALF : 5 * random_normal(&j->random);
     double rounding = j->o == DTYPE_F32 ? 0 : j->o == DTYPE_F16 ? 0x1.01p-11 : 0x1.01p-8;
     memory(j, 0, DTYPE_F32, z->LDO);
-    memory(j, 1, DTYPE_F32, z->SINK ? z->BASE + 1 : z->SUM + 1);
+    memory(j, 1, DTYPE_F32, z->OPENS ? z->ROUNDED + 1 : z->SINK ? z->BASE + 1 : z->SUM + 1);
     memory(j, 2, j->o, z->LDO);
     memory(j, 3, DTYPE_F32, 1);
     set(j, 1, z->MAX, max);
     set(j, 1, z->SUM, sum);
-    double all = (double)sum;
+    if (z->OPENS)
+        set(j, 1, z->ROUNDED, 0.996f * sum);
+    double all = z->OPENS ? (double)get(j, 1, z->ROUNDED) : (double)sum;
     if (z->SINK) { /* a sink: usual, far above, far below */
         float base = fmaxf(max, (float)LOWEST), sink = j->kind == 4 ? 900.0f : j->kind == 5 ? -900.0f : 3.0f;
         set(j, 1, z->BASE, base);
@@ -368,7 +481,7 @@ static const struct model models[] = {
     {"pack_q", pack_q},   {"pack_k", pack_k},   {"fetch_rows", fetch_rows},   {"pack_v", pack_v}, {"score_tile", score_tile},
     {"score_ahead", score_ahead}, {"softmax", softmax},
     {"cut", cut}, {"value_tile", value_tile}, {"finish", finish}, {"soften", soften},
-    {"widen_row", open_row}, {"open_row", open_row}, {"add_bias", add_bias}, {"alibi", alibi}, {"hide", hide}, {NULL, NULL},
+    {"widen_row", open_row}, {"open_row", open_row}, {"open_rows", open_rows}, {"open_stored", open_stored}, {"widen_rows", widen_rows}, {"split_scales", split_scales}, {"add_bias", add_bias}, {"alibi", alibi}, {"hide", hide}, {NULL, NULL},
 };
 
 bool job_make(struct job *j, const char *micro)

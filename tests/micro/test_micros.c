@@ -155,7 +155,8 @@ static int add_narrow(struct suite *s, enum isa isa, int width, struct gen_error
             enum dtype q = isas[isa].pairs || integers ? DTYPE_BF16 : (enum dtype)((i + t) % DTYPE_COUNT);
             struct variant v = variant_of(&narrow_shapes[i], isa, q, width);
             struct gen_error refused;
-            if ((isas[isa].pairs && (i + t) % 2 && !integers) || (i > NARROW_SHAPES - 7 && isa != ISA_AMX))
+            const bool whole = !narrow_shapes[i].split;
+            if ((isas[isa].pairs && (i + t) % 2 && !integers && !whole) || (i > NARROW_SHAPES - 7 && isa != ISA_AMX))
                 continue;
             variant_set_dtypes(&v, (enum dtype)v.field[F_DTYPE], (enum dtype)t, variant_dtype_o(&v));
             v.field[F_TILE_Q] *= 1 + i % 2; /* more than one block of queries has micro-kernels of its own on tiles */
@@ -323,8 +324,8 @@ static int check_unit(const struct suite *s, enum isa isa, int index)
         bool modifies = !strcmp(micro, "soften") || !strcmp(micro, "add_bias") || !strcmp(micro, "hide");
         j.columns = last ? u->z.LAST : u->z.NV;
         j.turns = strstr(u->plain_name, "_all") ? 4 : 2; /* in micro-kernels over fp8 on tiles */
-        if (!strcmp(micro, "widen_row") || !strcmp(micro, "open_row"))
-            j.columns = strstr(u->plain_name, "value") ? u->z.HDV : u->z.HD;
+        if (!strncmp(micro, "widen_row", 9) || !strncmp(micro, "open_row", 8) || !strcmp(micro, "open_stored"))
+            j.columns = strstr(u->plain_name, "value") || !strcmp(micro, "open_rows") ? u->z.HDV : u->z.HD;
         if (u->z.FEW && modifies)
             j.z.MR = 1; /* rows lie in a vector's lanes */
         j.random = s->seed + (uint64_t)(index * JOB_KINDS + kind);
@@ -376,13 +377,16 @@ static bool is_one_of(const char *name, const char *const *list)
 
 /* Whether the micro-kernel at that place of attn.micro or few.micro serves products that are not those of isa: those of keys in
  * fours or of keys that are transposed where bits are a promise, those of the isa that transposes words, or those of integers.
- * Integers are of x86-64's vectors alone. */
+ * Integers are of x86-64's vectors alone, and rows that become pairs of isas that multiply these. */
 static bool is_of_others(enum isa isa, const char *name)
 {
     static const char *const fours[] = {"pack_fours(", "score_fours(", "score_again(", NULL};
+    static const char *const opens[] = {"open_rows(", "open_stored(", "split_scales(", NULL};
     static const char *const panels[] = {"score_panels(", "score_ahead(", NULL};
     if (is_one_of(name, isa == ISA_AVX512 || isa == ISA_AVX512BF16 ? panels : fours))
         return true;
+    if (is_one_of(name, opens))
+        return !isas[isa].pairs;
     if (!strncmp(name, "score_words(", 12))
         return isa != ISA_AVX2;
     if (!strncmp(name, "pack_integers(", 14) || !strncmp(name, "score_integers(", 15))
