@@ -4,6 +4,8 @@
  * samples with the quietest core.
  *
  *     bench_amx [N SECONDS THREADS VARIANT...]    heads of N rows; a line a variant: GFLOP/s median and best, share in %, error
+ *     bench_amx emit DIRECTORY VARIANT...         writes DIRECTORY/VARIANT.c as libtcc gets them
+ *     bench_amx N SECONDS THREADS FILE...         the same of such files, so that kernels of before and after a change take turns
  *
  * Without arguments: 4096 20 1, and the variants of `usual` below. What it is not: a comparison with others; bench_cpu.py times
  * PyTorch and others in turn with it. */
@@ -101,17 +103,44 @@ static void *data(enum dtype type, size_t n, uint64_t seed)
     return at;
 }
 
-static int open_contender(struct contender *c, const struct gen *gen, const char *name, int64_t n, int threads)
+/* The text of an emitted file; NULL if it cannot be read. */
+static char *read_text(const char *path)
+{
+    FILE *f = fopen(path, "r");
+    char *text = NULL;
+    size_t size = 0;
+    if (!f || getdelim(&text, &size, 0, f) < 0)
+        fail(path, "cannot be read");
+    if (f)
+        fclose(f);
+    return text;
+}
+
+/* The kernel of a variant, or of an emitted file; what is no variant's name has a directory. */
+static int compile(struct contender *c, const struct gen *gen, const char *name)
 {
     struct gen_error err = {0};
-    struct gen_text text;
+    const char *file = strrchr(name, '/');
+    char variant[GEN_NAME_MAX];
+    snprintf(variant, sizeof variant, "%.*s", (int)strcspn(file ? file + 1 : name, "."), file ? file + 1 : name);
     c->name = name;
-    if (variant_decode(name, &c->v, &err) || gen_emit(gen, &c->v, GEN_MACHINE_CODE_JIT, &text, &err))
+    if (variant_decode(variant, &c->v, &err))
         return fail(name, err.text);
-    int failed = jit_compile(text.data, name, &c->kernel, &err);
-    gen_text_free(&text);
-    if (failed)
+    struct gen_text text = {.data = file ? read_text(name) : NULL};
+    if (file ? !text.data : gen_emit(gen, &c->v, GEN_MACHINE_CODE_JIT, &text, &err))
         return fail(name, err.text);
+    int failed = jit_compile(text.data, variant, &c->kernel, &err);
+    if (file)
+        free(text.data);
+    else
+        gen_text_free(&text);
+    return failed ? fail(name, err.text) : 0;
+}
+
+static int open_contender(struct contender *c, const struct gen *gen, const char *name, int64_t n, int threads)
+{
+    if (compile(c, gen, name))
+        return -1;
     int64_t d = c->v.field[F_HEAD_DIM];
     enum dtype type = (enum dtype)c->v.field[F_DTYPE], kv = variant_dtype_kv(&c->v);
     c->heads = n <= 1024 ? 32 : 4;
@@ -281,8 +310,32 @@ static double largest_error(const struct contender *c)
     return worst;
 }
 
+static int emit(const char *directory, int count, char **names)
+{
+    struct gen *gen;
+    struct gen_error err = {0};
+    if (gen_open(&gen, &err))
+        return fail("generator", err.text);
+    for (int i = 0; i < count; i++) {
+        char path[4096];
+        struct variant v;
+        struct gen_text text;
+        if (variant_decode(names[i], &v, &err) || gen_emit(gen, &v, GEN_MACHINE_CODE_JIT, &text, &err))
+            return fail(names[i], err.text);
+        snprintf(path, sizeof path, "%s/%s.c", directory, names[i]);
+        FILE *f = fopen(path, "w");
+        if (!f || fputs(text.data, f) < 0 || fclose(f))
+            return fail(path, "cannot be written");
+        gen_text_free(&text);
+    }
+    gen_close(gen);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc > 3 && !strcmp(argv[1], "emit"))
+        return emit(argv[2], argc - 3, argv + 3) != 0;
     static struct contender c[CONTENDERS_MAX];
     struct cpu cpu;
     struct gen *gen;
