@@ -43,8 +43,19 @@ static struct touch touch_memory(const struct unrolled *u, const struct inst *i,
     return t;
 }
 
+/* Whether b uses the pointer that a moves. */
+static bool moves(const struct inst *a, const struct inst *b)
+{
+    for (int k = 0; k < b->args && a->kind != INST_OP; k++)
+        if ((b->arg[k].kind == ARG_VALUE || b->arg[k].kind == ARG_MEMORY) && b->arg[k].value == a->arg[0].value)
+            return true;
+    return false;
+}
+
 static bool clash(const struct unrolled *u, const struct inst *a, const struct inst *b)
 {
+    if (a->kind != INST_OP || b->kind != INST_OP)
+        return moves(a, b) || moves(b, a);
     for (int i = 0; i < a->args; i++)
         for (int k = 0; k < b->args; k++) {
             const struct arg *x = &a->arg[i], *y = &b->arg[k];
@@ -79,7 +90,7 @@ static void find_waits(const struct unrolled *u, int first, int middle, int *wai
 
 static bool counts(const struct inst *i, const char *by)
 {
-    return !by || i->op->name == by;
+    return !by || (i->op && i->op->name == by);
 }
 
 /* Lifetimes after the order has changed: to[i] is the new place of instruction first + i. */
@@ -131,7 +142,7 @@ static int merge(const struct unrolled *u, int first, int middle, const char *by
 static int check_straight(const struct unrolled *u, int first, struct place place, struct gen_error *err)
 {
     for (int i = first; i < u->insts; i++)
-        if (u->inst[i].kind != INST_OP)
+        if (u->inst[i].kind != INST_OP && u->inst[i].kind != INST_BUMP && u->inst[i].kind != INST_STEP)
             return fail_at(err, place,
                            "weave contains a loop, a pointer or an integer; expected only straight statements");
     return 0;

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,13 +109,27 @@ static void test_waits(void **state)
           "zero zero load load add add add");
 }
 
+/* A pointer may move in a stream; what uses it in the other one waits until it has moved for the last time, or moves it when it was used
+ * for the last time. */
+static void test_moved(void **state)
+{
+    static const char moving[] = "    vec x = p[0]\n    p += 16\n    vec y = p[0]\n    p += 16\n";
+    char text[400];
+    (void)state;
+    snprintf(text, sizeof text, "  ptr p = a\n  weave\n%s  with\n    vec z[i] = 0 for i<2\n", moving);
+    gives(text, "? zero load ? zero load ?");
+    snprintf(text, sizeof text, "  ptr p = a\n  weave\n%s  with\n    vec t = 0\n    vec z = p[0]\n", moving);
+    gives(text, "? zero load ? load ? load");
+    snprintf(text, sizeof text,
+             "  ptr p = a\n  weave\n    vec t[i] = 0 for i<2\n    vec z = p[0]\n    vec v = 0\n  with\n    vec w = 0\n%s", moving);
+    gives(text, "? zero zero load zero load ? load zero ?");
+}
+
 static void test_wrong(void **state)
 {
     (void)state;
-    is_wrong("  weave\n    vec x = 0\n",
-             "t.micro:2: error: weave stands alone; expected a with of the same indentation below");
-    is_wrong("  with\n    vec x = 0\n",
-             "t.micro:2:3: error: with stands alone; expected a weave of the same indentation above");
+    is_wrong("  weave\n    vec x = 0\n", "t.micro:2: error: weave stands alone; expected a with of the same indentation below");
+    is_wrong("  with\n    vec x = 0\n", "t.micro:2:3: error: with stands alone; expected a weave of the same indentation above");
     is_wrong("  weave by frobnicate\n    vec x = 0\n  with\n    vec y = 0\n",
              "t.micro:2: error: 'frobnicate' behind `by` is no op; expected the name of an op of isa avx512");
     is_wrong("  weave every 0\n    vec x = 0\n  with\n    vec y = 0\n",
@@ -227,8 +242,8 @@ static void test_random(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_even), cmocka_unit_test(test_also), cmocka_unit_test(test_counted), cmocka_unit_test(test_waits),
-        cmocka_unit_test(test_wrong), cmocka_unit_test(test_random),
+        cmocka_unit_test(test_even),  cmocka_unit_test(test_also),  cmocka_unit_test(test_counted), cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_moved), cmocka_unit_test(test_wrong), cmocka_unit_test(test_random),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
