@@ -254,5 +254,9 @@
 % elif MODIFY
 % micro modify_plain
 % end
+% if WINDOW or SPLIT
 % micro cut_block
+% else
+% micro cut_half
+% end
 % micro deliver

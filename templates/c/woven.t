@@ -100,56 +100,7 @@ struct head {
 % end
 };
 % include "c/woven_pack.t"
-% if BESIDE
-/* The head and the query of row r. */
-static int64_t head_of(const struct head *x, const struct group *g, int64_t r)
-{
-    return x->g * (x->a->heads / x->a->kv_heads) + (g->first + r) / x->s->q_len;
-}
-static int64_t query_of(const struct head *x, const struct group *g, int64_t r)
-{
-    return (g->first + r) % x->s->q_len;
-}
-/* Whether rows follow one another as queries do, so that an end of their intervals is a line. */
-static int is_straight(const struct head *x, const struct group *g)
-{
-    return g->first % x->s->q_len + g->rows <= x->s->q_len;
-}
-
-% end
-/* Hides, among the scores of a block in `space`, those of keys that a row does not see. */
-static void hide(const struct head *x, const struct group *g, int64_t block, float *space)
-{
-    const struct sequence *s = x->s;
-    int64_t j = block * ${KEYS}, first = ${BESIDE ? "query_of(x, g, 0)" : "g->i0"} + s->offset - j;
-    int32_t edge[5] = {0};
-    if (block >= g->whole && block < g->unwhole)
-        return;
-% if BESIDE and (CAUSAL or WINDOW)
-    if (!is_straight(x, g) && s->q_len > 1) {
-        for (int64_t r = 0; r < g->rows; r++) {
-            int64_t begin = first_key(s, query_of(x, g, r)) - j, end = end_key(s, query_of(x, g, r)) - j;
-            float *row = space + ${AT_SCORES} + r / ${W} * ${W*W} + r % ${W} * ${W};
-            for (int64_t c = 0; c < ${KEYS}; c++)
-                if (c < begin || c >= end)
-                    row[c / ${W} * ${2*W*W} + c % ${W}] = space[${FACTOR + 2}];
-        }
-        return;
-    }
-% end
-    edge[0] = edge[2] = (int32_t)most(-${2*MR}, least(${2*KEYS}, s->keys - j));
-% if WINDOW
-    if (s->right >= 0)
-        edge[0] = (int32_t)most(-${2*MR}, least(${2*KEYS}, first + s->right + 1)), edge[1] = ${BESIDE ? "s->q_len > 1" : "1"};
-    if (s->left >= 0)
-        edge[3] = (int32_t)most(-${2*MR}, least(${2*KEYS}, first - s->left)), edge[4] = ${BESIDE ? "s->q_len > 1" : "1"};
-% elif CAUSAL
-    edge[0] = (int32_t)most(-${2*MR}, least(${2*KEYS}, first + 1)), edge[1] = ${BESIDE ? "s->q_len > 1" : "1"};
-% else
-    (void)first;
-% end
-    cut_block(space, edge);
-}
+% include "c/woven_hide.t"
 
 % if ROWWISE
 /* What exponentials of a trip are made with. */
@@ -251,8 +202,8 @@ static int open_group(const struct head *x, struct group *g, float *at)
 }
 
 % if AHEAD_ROWS
-/* Rows to fetch, and how far they are apart, in slots. */
-struct errand { float *at; int64_t step, rows; };
+/* Rows to fetch: how far they are apart, in slots, and in how many trips. */
+struct errand { float *at; int64_t step, trips; };
 
 % end
 /* The blocks of keys that a share of the work meets, in order: tiles of ${BQ} queries, within them visits of ${BK} keys, within
@@ -419,10 +370,10 @@ static void attend(const struct head *x, struct walk *k)
 % else
         at[0] = x->w->k + next_block * ${KBLOCK}, at[2] = x->w->v + last_block * ${VBLOCK};
 % if ROWWISE
-        if (now)
+        if (now && now != last)
             at[4] = now->parts;
 % else
-        if (now)
+        if (now && now != last)
             at[4] = now->parts, space[${FACTOR + 1}] = ${TABLE ? "lse ? -now->base : 128.0f * (127.0f - now->base" : "-now->base"}${TABLE and NATURAL ? " * 1.44269504f" : ""}${TABLE ? ") - 11.0f" : ""};
 % end
 % if KEYED
@@ -433,7 +384,9 @@ static void attend(const struct head *x, struct walk *k)
             int64_t n = 1;
 % if not MODIFY
             if (g == last && g == now && next_block == last_block + 2 && next_block == now_block + 1 && next_block >= g->whole${BOUNDED ? " && !g->wild" : ""})
-                n = most(1, least(k->stop, g->unwhole) - next_block);
+                n = (k->stop < g->unwhole ? k->stop : g->unwhole) - next_block;
+            if (n < 1)
+                n = 1;
 % if ROWWISE
             n = least(n, until_join(last_block, now_block, lse));
 % end
@@ -446,8 +399,11 @@ static void attend(const struct head *x, struct walk *k)
                 trip_lse(at, n);
             else {
 % end
-            n = fetch_by(k, n, at, &stride);
-            trip(at, n, stride);
+            for (int64_t left = n; left > 0;) {
+                int64_t m = fetch_by(k, left, at, &stride);
+                trip(at, m, stride);
+                left -= m, at[0] += m * ${KBLOCK}, at[2] += m * ${VBLOCK};
+            }
 % if not ROWWISE
             }
 % end

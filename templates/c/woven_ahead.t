@@ -4,7 +4,7 @@
 static void send_for(struct walk *k, const void *first, int64_t stride, int64_t size, int64_t n)
 {
     struct errand *e = &k->errand[k->errands++];
-    e->at = (float *)first, e->step = stride * size / 4, e->rows = n;
+    e->at = (float *)first, e->step = stride * size / 4, e->trips = (n + ${AHEAD_ROWS - 1}) / ${AHEAD_ROWS};
 }
 
 /* What a visit of a group fetches: first the queries of the group that is opened next, and then, if it is the group's last one, the
@@ -30,10 +30,11 @@ static int64_t fetch_by(struct walk *k, int64_t n, float **at, int64_t *step)
     if (!k->errands)
         return n;
     struct errand *e = &k->errand[k->errands - 1];
-    n = least(n, (e->rows + ${AHEAD_ROWS - 1}) / ${AHEAD_ROWS});
+    if (n > e->trips)
+        n = e->trips;
     at[6] = e->at, *step = e->step;
-    e->at += n * ${AHEAD_ROWS} * e->step, e->rows -= n * ${AHEAD_ROWS};
-    k->errands -= e->rows <= 0;
+    e->at += n * ${AHEAD_ROWS} * e->step, e->trips -= n;
+    k->errands -= e->trips == 0;
     return n;
 }
 
