@@ -92,7 +92,7 @@
 %# Of rows of queries and outputs that trips fetch ahead: lines of the longest, and how many rows a trip fetches. Trips that have
 %# more in integer registers fetch none.
 % let AHEAD_LINES = max(KEY_LINES, ceil_div(HDV*type_bytes(TO), 64))
-% let AHEAD_ROWS = TABLE and not KEYED and not SERIAL ? max(1, 8/AHEAD_LINES) : 0
+% let AHEAD_ROWS = TABLE and not KEYED and not SERIAL ? max(1, 16/AHEAD_LINES) : 0
 %# A copy of rows, and behind it those that are opened into parts.
 % let ROW = W*max(LDX*PER, LDV)
 % let COPIED = W*LDX + W*LDV
