@@ -36,9 +36,9 @@ static double now(void)
 /* A configuration of eight whole tiles. */
 static void tiles_on(void)
 {
-    _Alignas(64) static const unsigned char config[64] = {[0] = 1,   [16] = 64, [18] = 64, [20] = 64, [22] = 64, [24] = 64,
-                                                          [26] = 64, [28] = 64, [30] = 64, [48] = 16, [49] = 16, [50] = 16,
-                                                          [51] = 16, [52] = 16, [53] = 16, [54] = 16, [55] = 16};
+    _Alignas(64) static const unsigned char config[64] = {
+        [0] = 1,   [16] = 64, [18] = 64, [20] = 64, [22] = 64, [24] = 64, [26] = 64, [28] = 64, [30] = 64,
+        [48] = 16, [49] = 16, [50] = 16, [51] = 16, [52] = 16, [53] = 16, [54] = 16, [55] = 16};
     __asm__ volatile("ldtilecfg %0" ::"m"(config));
 }
 
@@ -66,8 +66,14 @@ static double rounds(void)
     return 16000 / (now() - start);
 }
 #else
-static double product_seconds(void) { return 1; }
-static double rounds(void) { return 1; }
+static double product_seconds(void)
+{
+    return 1;
+}
+static double rounds(void)
+{
+    return 1;
+}
 #endif
 
 struct sample {
@@ -79,7 +85,7 @@ struct contender {
     struct kernel kernel;
     struct attn_features features;
     struct attn_args args;
-    double flops; /* of a sample */
+    double flops;  /* of a sample */
     int heads, at; /* of the data; the next to run */
     struct sample sample[SAMPLES_MAX];
     int samples;
@@ -243,6 +249,19 @@ static void take(struct contender *c, int threads)
     c->samples += c->samples < SAMPLES_MAX - 1;
 }
 
+/* One sample each, in an order of chance: whatever comes in regular intervals comes to all of them. */
+static void take_turns(struct contender *c, int count, int threads)
+{
+    static uint64_t state = 1;
+    int order[CONTENDERS_MAX];
+    for (int i = 0; i < count; i++) {
+        int j = (int)random_below(&state, i + 1);
+        order[i] = order[j], order[j] = i;
+    }
+    for (int i = 0; i < count; i++)
+        take(&c[order[i]], threads);
+}
+
 static int by_rounds(const void *a, const void *b)
 {
     const struct sample *x = a, *y = b;
@@ -285,8 +304,8 @@ static double largest_error(const struct contender *c)
         abort();
     dtype_load_row(kv, c->args.k, 0, (int)(n * d), k);
     dtype_load_row(kv, c->args.v, 0, (int)(n * d), v);
-    for (int64_t t = 0; t < 9; t++) {
-        int64_t i = t * (n - 1) / 8, keys = c->v.field[F_CAUSAL] ? i + 1 : n;
+    for (int64_t t = 0; t < 33; t++) {
+        int64_t i = t * (n - 1) / 32, keys = c->v.field[F_CAUSAL] ? i + 1 : n;
         double top = -1e300, sum = 0;
         for (int64_t j = 0; j < keys; j++) {
             p[j] = 0;
@@ -340,7 +359,11 @@ int main(int argc, char **argv)
     struct cpu cpu;
     struct gen *gen;
     struct gen_error err = {0};
-    static char *usual[] = {"bench_amx", "4096", "20", "1", "attn_bf16_d128_on_amx_q512k1024_r32x4u4_table",
+    static char *usual[] = {"bench_amx",
+                            "4096",
+                            "20",
+                            "1",
+                            "attn_bf16_d128_on_amx_q512k1024_r32x4u4_table",
                             "attn_bf16_d64_on_amx_q512k1024_r32x4u4_table"};
     cpu_detect(&cpu);
     if (argc == 1) {
@@ -370,8 +393,7 @@ int main(int argc, char **argv)
     if (cpu_why_not(&cpu, ISA_AMX))
         return 0;
     for (double end = now() + limit; now() < end;)
-        for (int i = 0; i < count; i++)
-            take(&c[i], threads);
+        take_turns(c, count, threads);
     for (int i = 0; i < count; i++)
         report(&c[i]);
     gen_close(gen);
