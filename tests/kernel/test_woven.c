@@ -161,6 +161,11 @@ static const char *const names[] = {
     "attn_f16_d24v40_window_packed_on_amx_q64k64_r32x4u2_s64",
     "attn_bf16_d40v64_window_sink_paged_on_amx_q64k64_r32x4u2_s64_table",
     "attn_bf16_d32v24_causal_packed_on_amx_q32k64_r32x4u2_s128_table",
+    "attn_bf16_d40v64_causal_packed_invariant_on_amx_q64k1024_r32x4u4_s2048_table",
+    "attn_bf16_d24v96_window_sink_paged_invariant_on_amx_q64k1024_r32x4u1_table",
+    "attn_f16_d24v32_causal_invariant_on_amx_q64k1024_r32x4u2_s2048",
+    "attn_f16_of32_d40v96_window_sink_packed_invariant_on_amx_q64k1024_r32x4u4_s2048",
+    "attn_f16_d72v64_causal_paged_on_amx_q64k64_r32x4u1_s64",
 };
 
 static void test_features(void **state)
