@@ -43,6 +43,14 @@
 % let SHRUNK = FEW and TOGETHER ? 256 : 1
 %# And they widen numbers or the scales of blocks by way of memory where that is cheaper. For scales it always is. E4M3 takes 0.93 to 0.97
 %# of the time that way on a Xeon under 4 rows, and 1.23 to 1.26 times as long under 8; fewer rows were not timed.
+%# Where narrow values are multiplied as pairs (few_pairs.micro): all of what is stored in them are bf16 numbers.
+% let COUPLES = FEW and NARROW and not TILES and has_op("couplef") and TKV != "fp8" and BK % (2*KB) == 0 and (not BLOCKS or R == 4 and HD % 128 == 0 and HDV % 128 == 0) ? 1 : 0
+% let P_PAIRS = PAIRS or COUPLES
+%# What the blocks of values are times, and probabilities for each of them, where values in blocks are multiplied as pairs. A panel has
+%# PROBS_STEP probabilities of its own, and FIX_STEP of what outputs and the tile's products are times.
+% let P_BLOCKS = COUPLES and BLOCKS ? HDV/VALUES : 1
+% let FIXES_HERE = COUPLES ? 2*P_BLOCKS*W : W
+% let FIX_STEP = P_BLOCKS > 1 ? NR/VALUES*2*W : 0
 % let THROUGH = FEW and (TOGETHER and R == 4 or BLOCKS) and has_op("halvesm") ? 1 : 0
 % let SPARE = TKV == "fp8" ? (has_op("codes") ? 2 : 4) : BLOCKS ? 2 : 0
 % let ROOM = (REGISTERS ? REGISTERS - 3 : 29) - SPARE
@@ -71,7 +79,7 @@
 %# A pass that fetches one line of each row leaves out every second line, or more. Where its share of the rows comes out even in a trip over its
 %# keys, it fetches whole rows of these instead, PASS_ROWS in a trip: a processor's own fetching keeps up with that, in pairs of lines.
 % let SWEEPS = PANELS*(R/VR)
-% let TRIP_KEYS = PAIRS ? 2*KB : U
+% let TRIP_KEYS = P_PAIRS ? 2*KB : U
 % let PASS_ROWS = FEW and REGISTERS and SWEEPS > 1 and VALUE_LINES == 1 and TRIP_KEYS % SWEEPS == 0 ? TRIP_KEYS/SWEEPS : 0
 %# Vectors of numbers in a block.
 % let IN_BLOCK = max(1, VALUES/W)
@@ -85,13 +93,16 @@
 %# Behind those, scales of the tile's keys and of its values, each for as many lanes as a key has; with room for what a store writes
 %# beyond. Words that pass through memory on their way to floats have a place behind those, and so has a tile of probabilities, where
 %# tiles are multiplied.
-% let K_SCALES = PROBS + W
+% let K_SCALES = PROBS + FIXES_HERE
 % let V_SCALES = K_SCALES + R*BK + W
-% let SCALES_END = SCALED ? V_SCALES + R*BK + W : PROBS + W
+% let SCALES_END = SCALED ? V_SCALES + R*BK + W : PROBS + FIXES_HERE
 % let PASSAGE = round_up(SCALES_END, W)
 % let PASSAGE_END = THROUGH ? PASSAGE + 5*W : SCALES_END
 %# Where tiles of bytes are multiplied, that is of integers of ${BK} keys, and before it stand sums of products of keys and the scores of rows, and
 %# behind it factors of rows, and what softmax_bytes finds out: maxima, and what outputs and what the tile adds to them are times.
+% let PROBS_AT = P_BLOCKS > 1 ? round_up(PASSAGE_END, W) + P_BLOCKS*R*BK : 0
+% let VALUES_TIMES = P_BLOCKS > 1 ? round_up(PASSAGE_END, W) : V_SCALES
+% let PROBS_STEP = P_BLOCKS > 1 ? NR/VALUES*(R*BK/2) : 0
 % let BYTE_TILES = TILES and (TKV == "int8" or NIBBLES) ? 1 : 0
 %# Of blocks, four make a piece of a row; a piece is two windows of 64 bytes. 64 columns of values, or two blocks, are a chunk.
 % let KEY_PIECES = BLOCKS ? ceil_div(HD, 128) : 0
@@ -106,7 +117,7 @@
 % let TOPS = FACTORS_OF + W
 % let FIXES = TOPS + W
 % let HERE = FIXES + W
-% let BUFFER = BYTE_TILES ? HERE + (BLOCKS ? CHUNKS*3*W : W) : TILES ? P_TILE + 16*BK : PASSAGE_END
+% let BUFFER = BYTE_TILES ? HERE + (BLOCKS ? CHUNKS*3*W : W) : TILES ? P_TILE + 16*BK : PROBS_AT ? PROBS_AT + P_BLOCKS*(R*BK/2) : PASSAGE_END
 %# Each pass over 64 columns of values fetches its share of the rows to come, whole and in order, since a processor's own fetching keeps up
 %# with that, and not with half of each row. OPENED_ROWS of the share are fetched by each of the four trips that open the columns, and the
 %# others while outputs are added.
@@ -137,7 +148,9 @@
 %# Whether scores are made of the integers that keys are stored as, and queries in bf16 made integers of 16 bits: where products of these
 %# cost less than widening. For blocks that is where a vector is less than one. A sum has 32 bits. FACTORS and what is behind them: few_tiles.t.
 % let LDW = LDQ/2
-% let INTEGERS = FEW and TILED and (BYTE_TILES or not TILES) and TQ == "bf16" and has_op("products") and (TKV == "int8" or BLOCKS and (W == 8 or BYTE_TILES)) and HD % (2*W) == 0 and HD <= 512
+%# Keys in blocks as vectors of quarters of blocks.
+% let QUARTERS = COUPLES and BLOCKS
+% let INTEGERS = FEW and TILED and (BYTE_TILES or not TILES) and TQ == "bf16" and has_op("products") and (TKV == "int8" or BLOCKS and (W == 8 or BYTE_TILES or COUPLES and TKV == "q8_0")) and HD % (2*W) == 0 and HD <= 512
 % let ADDS = has_op("dotwords")
 % let INTS = SCORES + 2*BUFFER
 % let FACTORS = INTS + R*LDW
@@ -146,7 +159,7 @@
 % let Q_TILES = BYTE_TILES ? FACTORS + 2*W : INTS
 % let STEPS = ceil_div(HD, 32)
 % let BYTE_STEPS = BLOCKS ? KEY_PIECES*WINDOWS*2 : ceil_div(HD, 64)
-% let QUERIES = FEW ? BYTE_TILES ? Q_TILES + BYTE_STEPS*256 : INTEGERS ? FACTORS + 2*W : TILES ? Q_TILES + STEPS*256 : INTS : SCORES
+% let QUERIES = FEW ? BYTE_TILES ? Q_TILES + BYTE_STEPS*256 : INTEGERS ? FACTORS + 2*W + (QUARTERS ? R*LDW : 0) : QUARTERS and TILED ? FACTORS : TILES ? Q_TILES + STEPS*256 : INTS : SCORES
 % let FEW_PART = round_up(BQ/R*QUERIES*4, 64)
 % let FEW_RESULT = BQ/R*RESULTS*4
 % let FEW_O = FEW_PART + FEW_RESULT
@@ -242,6 +255,9 @@
 % if SCALED
 % micro spread
 % end
+% if QUARTERS
+% micro spread_blocks
+% end
 % if PANELS > 1 or LAST == NV
 % micro value_rows with N = NV
 % end
@@ -286,10 +302,22 @@
 % micro finite
 % end
 % elif TILED
+% if not QUARTERS or INTEGERS
 % micro tile_scores
+% end
+% if QUARTERS
+% micro in_quarters
+% end
+% if QUARTERS and not INTEGERS
+% micro score_quarters
+% end
 % if INTEGERS
 % micro pack_integers
+% if QUARTERS
+% micro score_eights
+% else
 % micro score_integers with MR = W
+% end
 % end
 % micro tile_values
 % end

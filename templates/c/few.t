@@ -154,8 +154,13 @@ static void pack(const struct rows *x, const struct space *w)
         pack_q((const ${CQ} *)w->stage, to, ${LDQ*PER});
 % end
         to[${QROWS*LDQ}] = a->scale${TIMES_SCALE_UNIT};${SOFTCAP ? "" : WHY_UNIT}
-% if INTEGERS
+% if INTEGERS and QUARTERS
+        in_quarters((const ${CQ} *)w->stage, to + ${FACTORS + 2*W});
+        integers_of((const ${CQ} *)(const void *)(to + ${FACTORS + 2*W}), to);
+% elif INTEGERS
         integers_of((const ${CQ} *)w->stage, to);
+% elif QUARTERS and TILED
+        in_quarters((const ${CQ} *)w->stage, to + ${INTS});
 % elif TILES
         tiles_of((const ${CQ} *)w->stage, to + ${Q_TILES});
 % end

@@ -56,15 +56,18 @@ static void one_tile(const struct rows *x, const struct space *w, int64_t t, con
         limits(x, t, j, n, limit);
         cut_rows(s, limit);
     }
+% if QUARTERS
+    spread_blocks(y->v, s + ${VALUES_TIMES}, y->ldv);
+% end
     softmax_rows(s, o + ${R*LDO});
 % for c in 0..PANELS
 % for r in 0..R/VR
 % let ROW_AT = r*VR
-% let P_AT = PAIRS ? ROW_AT % 4/2*(W/2) + ROW_AT/4*2 : ROW_AT
+% let P_AT = P_PAIRS ? c*PROBS_STEP + PROBS_AT + ROW_AT % 4/2*(W/2) + ROW_AT/4*2 : ROW_AT
 % let V_AT = c*NR/VALUES*BYTES
 % let O_AT = ROW_AT*LDO + c*NR
 % let NEXT_AT = PASS_ROWS ? (c*(R/VR) + r)*(BK/SWEEPS) : (c*(R/VR) + r)*VALUE_LINES*LINE
-    ${c < PANELS - 1 or LAST == NV ? "value_rows" : "value_rest"}(s${P_AT ? " + " : ""}${P_AT ? P_AT : ""}, y->v${V_AT ? " + " : ""}${V_AT ? V_AT : ""}, o${O_AT ? " + " : ""}${O_AT ? O_AT : ""}, s + ${PROBS + ROW_AT}, y->next_v${NEXT_AT ? " + " : ""}${NEXT_AT ? NEXT_AT : ""}${NEXT_AT and PASS_ROWS ? " * y->ldv" : ""}, y->ldv);
+    ${c < PANELS - 1 or LAST == NV ? "value_rows" : "value_rest"}(s${P_AT ? " + " : ""}${P_AT ? P_AT : ""}, y->v${V_AT ? " + " : ""}${V_AT ? V_AT : ""}, o${O_AT ? " + " : ""}${O_AT ? O_AT : ""}, s + ${PROBS + c*FIX_STEP + ROW_AT}, y->next_v${NEXT_AT ? " + " : ""}${NEXT_AT ? NEXT_AT : ""}${NEXT_AT and PASS_ROWS ? " * y->ldv" : ""}, y->ldv);
 % end
 % end
 }
@@ -263,20 +266,26 @@ static void whole_tiles(const struct rows *x, const struct space *w, const ${CKV
     for (int64_t n = 0; n <= count; n++) {
         float *q = w->q, *to = s, *from = before;
         if (n < count)
-% if SCALED or INTEGERS
+% if SCALED or INTEGERS or QUARTERS
             for (float *to_o = o; to_o < end; to_o += ${RESULTS}, q += ${QUERIES}, to += ${QUERIES}) {
 % if SCALED
                 scales_of(x, j + n * ${BK}, ${BK}, to);
 % end
+% if QUARTERS
+                spread_blocks(v + (n > 0 ? ${BK} * ldv : 0), to + ${VALUES_TIMES}, ldv);
+% end
 % if INTEGERS
                 if (exact) {
-                    score_integers((const int32_t *)(void *)(q + ${INTS}), k, to, q + ${FACTORS}, ldk);
+                    ${QUARTERS ? "score_eights" : "score_integers"}((const int32_t *)(void *)(q + ${INTS}), k, to, q + ${FACTORS}, ldk);
                     exact = q[${FACTORS + W}] * q[${FACTORS + W + 1}] <= 9.765625e-4f;
                 }
                 if (exact)
                     softmax_rows(to, to_o + ${R*LDO});
                 else
                     tile_scores(q, k, to, to_o + ${R*LDO}, ldk);
+% elif QUARTERS
+                score_quarters(q, k, to, ldk);
+                softmax_rows(to, to_o + ${R*LDO});
 % else
                 tile_scores(q, k, to, to_o + ${R*LDO}, ldk);
 % end

@@ -43,6 +43,14 @@ float number(const struct job *j, int p, int64_t unit, int64_t d)
     return value[d % values];
 }
 
+float stored_number(const struct job *j, int p, int64_t unit, int64_t d)
+{
+    const uint8_t *block = j->arg[p].before + (unit + d / 32) * (int64_t)dtype_size(j->kv) + 2;
+    if (dtype_values(j->kv) == 1)
+        return number(j, p, unit, d);
+    return j->kv == DTYPE_Q4_0 ? (float)((block[d % 16] >> d % 32 / 16 * 4 & 15) - 8) : (float)(int8_t)block[d % 32];
+}
+
 float get(const struct job *j, int p, int64_t i)
 {
     return dtype_load(j->arg[p].view, j->arg[p].before, i);
@@ -60,11 +68,21 @@ void want(struct job *j, int p, int64_t i, double value, double tolerance)
     j->arg[p].want[i] = (struct want){.kind = NEAR, .value = value, .tolerance = tolerance};
 }
 
-void slots(struct job *j, int p, int64_t count)
+static void some(struct job *j, int p, int64_t count, bool pairs)
 {
     memory(j, p, DTYPE_F32, count);
-    if (j->z.PAIRS)
+    if (pairs)
         fill_normal(j->arg[p].before, DTYPE_BF16, (size_t)count * 2, random_next(&j->random));
+}
+
+void slots(struct job *j, int p, int64_t count)
+{
+    some(j, p, count, j->z.PAIRS);
+}
+
+void probs(struct job *j, int p, int64_t count)
+{
+    some(j, p, count, j->z.P_PAIRS);
 }
 
 float get_element(const struct job *j, int p, int64_t e)
@@ -72,9 +90,22 @@ float get_element(const struct job *j, int p, int64_t e)
     return dtype_load(j->z.PAIRS ? DTYPE_BF16 : DTYPE_F32, j->arg[p].before, e);
 }
 
+float get_prob(const struct job *j, int p, int64_t e)
+{
+    return dtype_load(j->z.P_PAIRS ? DTYPE_BF16 : DTYPE_F32, j->arg[p].before, e);
+}
+
 void want_element(struct job *j, int p, int64_t e, double value, double tolerance)
 {
-    if (!j->z.PAIRS) {
+    if (j->z.PAIRS)
+        want_prob(j, p, e, value, tolerance);
+    else
+        want(j, p, e, value, tolerance);
+}
+
+void want_prob(struct job *j, int p, int64_t e, double value, double tolerance)
+{
+    if (!j->z.P_PAIRS) {
         want(j, p, e, value, tolerance);
         return;
     }

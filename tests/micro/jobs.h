@@ -12,8 +12,8 @@ struct model {
     const char *name;
     void (*make)(struct job *j);
 };
-/* models_few.c, models_panels.c, models_tiles.c, models_blocks.c; NULL ends them */
-extern const struct model few_models[], panel_models[], tile_models[], block_models[];
+/* models_few.c, models_panels.c, models_tiles.c, models_blocks.c, models_pairs.c; NULL ends them */
+extern const struct model few_models[], panel_models[], tile_models[], block_models[], pair_models[];
 
 /* Argument p: an integer, or count random elements; out of memory ends the test. */
 void integer(struct job *j, int p, int64_t value);
@@ -24,6 +24,8 @@ float get(const struct job *j, int p, int64_t i);
 int64_t units(const struct job *j, int64_t values);
 int64_t step(const struct job *j, int64_t units);
 float number(const struct job *j, int p, int64_t unit, int64_t d);
+/* The same without its block's scale. */
+float stored_number(const struct job *j, int p, int64_t unit, int64_t d);
 void set(struct job *j, int p, int64_t i, float value);
 void want(struct job *j, int p, int64_t i, double value, double tolerance);
 void want_anything(struct job *j, int p, int64_t i);
@@ -32,6 +34,11 @@ void want_anything(struct job *j, int p, int64_t i);
 void slots(struct job *j, int p, int64_t count);
 float get_element(const struct job *j, int p, int64_t e);
 void want_element(struct job *j, int p, int64_t e, double value, double tolerance); /* of both of a pair */
+
+/* The same of probabilities, which may be pairs where nothing else is. */
+void probs(struct job *j, int p, int64_t count);
+float get_prob(const struct job *j, int p, int64_t e);
+void want_prob(struct job *j, int p, int64_t e, double value, double tolerance);
 
 /* How many of at most `limit`, of any kind. */
 int64_t up_to(struct job *j, int64_t limit);

@@ -12,7 +12,7 @@ static int64_t prob_at(const struct job *j, int64_t key, int64_t row)
 {
     const struct sizes *z = &j->z;
     int64_t vector = key / z->KB, lane = key % z->KB * z->R + row;
-    if (!z->PAIRS)
+    if (!z->P_PAIRS)
         return key * z->R + row;
     return (vector / 2 * z->W + (lane % 4 < 2 ? 0 : z->W / 2) + lane / 4 * 2 + lane % 2) * 2 + vector % 2;
 }
@@ -32,6 +32,8 @@ static void queries(struct job *j, float scale)
 /* Adds the scales that lie behind the scores of a tile, one for each key and row, of a size that makes usual numbers. */
 static void add_scales(struct job *j, int p, int64_t keys)
 {
+    for (int64_t i = 0; i < keys * j->z.R * j->z.P_BLOCKS && j->z.PROBS_AT; i++)
+        set(j, p, j->z.VALUES_TIMES + i, random_normal(&j->random));
     for (int64_t i = 0; i < keys * j->z.R && j->z.SCALED; i++) {
         set(j, p, j->z.K_SCALES + i, (0.5f + 0.1f * (float)random_below(&j->random, 9)) / 48);
         set(j, p, j->z.V_SCALES + i, random_normal(&j->random));
@@ -53,6 +55,30 @@ static void passage(struct job *j, int p, int64_t from)
 static double scale_of(const struct job *j, int p, int64_t from, int64_t i)
 {
     return j->z.SCALED ? (double)get(j, p, from + i) : 1;
+}
+
+/* What the probability of that row and key for a block of values is times. */
+static double value_scale(const struct job *j, int p, int64_t block, int64_t i)
+{
+    return j->z.SCALED || j->z.PROBS_AT ? (double)get(j, p, j->z.VALUES_TIMES + block * j->z.R * j->z.BK + i) : 1;
+}
+
+/* The element of such a probability, in a tile of scores, for a block of values. */
+static int64_t block_prob_at(const struct job *j, int64_t block, int64_t key, int64_t row)
+{
+    return 2 * j->z.PROBS_AT + block * j->z.R * j->z.BK + prob_at(j, key, row);
+}
+
+/* What outputs so far are times, of row i; and what the tile's products are times, which makes up for rounding. */
+static void want_fix(struct job *j, int p, int64_t i, double fix, double error, double tile)
+{
+    const struct sizes *z = &j->z;
+    for (int64_t b = 0; b < z->P_BLOCKS; b++)
+        for (int64_t l = i; l < z->W; l += z->R) {
+            want(j, p, z->PROBS + 2 * b * z->W + l, fix, error);
+            if (z->COUPLES)
+                want(j, p, z->PROBS + (2 * b + 1) * z->W + l, tile > 0 ? 1 : tile, 0x1p-7);
+        }
 }
 
 static void spread(struct job *j)
@@ -211,10 +237,14 @@ static void values(struct job *j, int64_t keys, int64_t ld, int fix)
     for (int64_t i = 0; i < z->VR; i++)
         for (int64_t c = 0; c < j->columns * z->W; c++) {
             int64_t at = i * z->LDO + output_of(j, c, j->columns);
+            const int64_t block = z->COUPLES && z->PROBS_AT ? c / 32 : 0;
             double sum = (fix < 0 ? 1 : (double)get(j, fix, i)) * (double)get(j, 2, at), size = fabs(sum);
+            const double made_up = z->COUPLES ? (double)get(j, fix, (2 * block + 1) * z->W + i) : 1;
             for (int64_t k = 0; k < keys; k++) {
-                double term = (double)get_element(j, 0, z->FEW ? prob_at(j, k, i) : i * z->LDP * z->PER + k) *
-                              (double)number(j, 1, k * ld, c) / z->SHRUNK;
+                int64_t p = z->FEW ? prob_at(j, k, i) + (z->PROBS_AT ? c / 32 * z->R * z->BK : 0) : i * z->LDP * z->PER + k;
+                double term = (double)get_prob(j, 0, p) *
+                              (double)(z->PROBS_AT ? stored_number(j, 1, k * ld, c) : number(j, 1, k * ld, c)) / z->SHRUNK;
+                term *= made_up;
                 sum += term, size += fabs(term);
             }
             want(j, 2, at, sum, (double)(keys + 2) * 0x1p-24 * size + TINY);
@@ -225,10 +255,11 @@ static void value_rows(struct job *j)
 {
     const struct sizes *z = &j->z;
     int64_t columns = j->columns * z->W, ld = units(j, columns) + (j->kind % 3) * 5;
-    slots(j, 0, z->PAIRS ? z->BK / (2 * z->KB) * z->W : (z->BK - 1) * z->R + z->VR);
+    const int64_t blocks = z->PROBS_AT ? columns / 32 : 1;
+    probs(j, 0, z->P_PAIRS ? blocks * z->R * z->BK / 2 : (z->BK - 1) * z->R + z->VR);
     memory(j, 1, j->kv, (z->BK - 1) * ld + units(j, columns));
     memory(j, 2, DTYPE_F32, (z->VR - 1) * z->LDO + columns);
-    memory(j, 3, DTYPE_F32, z->THROUGH ? z->BUFFER - z->PROBS : z->VR);
+    memory(j, 3, DTYPE_F32, z->THROUGH ? z->BUFFER - z->PROBS : z->COUPLES ? z->W + z->VR : z->VR);
     passage(j, 3, z->PASSAGE - z->PROBS);
     memory(j, 4, j->kv, 1);
     integer(j, 5, step(j, ld));
@@ -275,7 +306,7 @@ static void add_some(struct job *j)
 static void want_lanes(struct job *j, int64_t i, int64_t keys, int64_t from, int64_t limit)
 {
     const struct sizes *z = &j->z;
-    const double short_power = z->PAIRS ? 1e-4 : 0, rounding = z->PAIRS ? 0x1.01p-8 : 0;
+    const double short_power = z->P_PAIRS ? 1e-4 : 0, rounding = z->P_PAIRS ? 0x1.01p-8 : 0;
     float old = get(j, 1, z->MAX + i), top = old;
     bool nan = false;
     for (int64_t k = from; k < keys && k < limit; k++) {
@@ -284,29 +315,32 @@ static void want_lanes(struct job *j, int64_t i, int64_t keys, int64_t from, int
         top = s > top ? s : top;
     }
     float base = (float)fmax(LOWEST, (double)top);
-    double fix = power(z, (double)(old - base)), sum = (double)get(j, 1, z->SUM + i) * fix;
+    double fix = power(z, (double)(old - base)), sum = (double)get(j, 1, z->SUM + i) * fix, tile = 0;
     for (int64_t k = 0; k < keys; k++) {
         float s = k >= from && k < limit ? get(j, 0, k * z->R + i) : -HUGE_VALF;
-        double p = power(z, (double)(s - base)), y = scale_of(j, 0, z->V_SCALES, k * z->R + i), size = fabs(y);
-        if (nan && z->PAIRS)
+        double p = power(z, (double)(s - base));
+        if (nan && z->P_PAIRS)
             p = NAN; /* whether it gets into the maximum depends on the order */
-        want_element(j, 0, prob_at(j, k, i), p * y,
-                     size * (p * (rounding + short_power + 0x1p-24 + power_error(z, (double)(s - base))) + TINY) + TINY);
-        if (nan && !z->PAIRS)
+        for (int64_t b = 0; b < z->P_BLOCKS; b++) {
+            double y = value_scale(j, 0, b, k * z->R + i), size = fabs(y);
+            want_prob(j, 0, block_prob_at(j, b, k, i), p * y,
+                      size * (p * (rounding + short_power + 0x1p-24 + power_error(z, (double)(s - base))) + TINY) + TINY);
+        }
+        if (nan && !z->P_PAIRS)
             want_anything(j, 0, prob_at(j, k, i));
-        sum += p;
+        sum += p, tile += p;
     }
+    want_fix(j, 0, i, fix, fix * power_error(z, (double)(old - base)) + TINY, tile);
     for (int64_t l = i; l < z->W; l += z->R) { /* a lane for each key that a vector has of the row */
         want(j, 1, z->MAX + l, (double)top, 0);
         want(j, 1, z->BASE + l, (double)base, 0);
-        want(j, 0, z->PROBS + l, fix, fix * power_error(z, (double)(old - base)) + TINY);
         want(j, 1, z->SUM + l, nan ? NAN : sum,
              sum * (1.7e-7 + short_power + (z->NATURAL ? 4e-6 : 0) + (double)(keys / z->KB + 6) * 0x1p-24) + 2 * TINY);
         for (int64_t v = 0; v < 4 && nan; v++)
             if (v * z->W == z->MAX || v * z->W == z->BASE)
                 want_anything(j, 1, v * z->W + l);
-        if (nan)
-            want_anything(j, 0, z->PROBS + l);
+        for (int64_t v = 0; v < z->FIXES_HERE / z->W && nan; v++)
+            want_anything(j, 0, z->PROBS + v * z->W + l);
     }
 }
 
@@ -371,25 +405,26 @@ static void tile_row(struct job *j, int64_t i, int64_t ld, bool fresh)
 {
     const struct sizes *z = &j->z;
     float old = fresh ? -HUGE_VALF : 2 * random_normal(&j->random), before = fresh ? 0.0f : 3.0f;
-    double top = (double)old, error = 0, rounding = z->PAIRS ? 0x1.01p-8 : 0;
+    double top = (double)old, error = 0, rounding = z->P_PAIRS ? 0x1.01p-8 : 0;
     for (int64_t k = 0; k < z->BK; k++)
         top = fmax(top, tile_score(j, i, k, ld, &error));
     double fix = power(z, (double)old - top), sum = (double)before * fix;
-    error = 2 * error + 4e-7 + (z->PAIRS ? 1e-4 : 0) + 0x1p-23 * fabs(top) + (double)(z->BK + 6) * 0x1p-24;
+    error = 2 * error + 4e-7 + (z->P_PAIRS ? 1e-4 : 0) + 0x1p-23 * fabs(top) + (double)(z->BK + 6) * 0x1p-24;
     for (int64_t k = 0; k < z->BK; k++) {
         double score = tile_score(j, i, k, ld, &error), p = power(z, score - top);
-        double y = scale_of(j, 2, z->V_SCALES, k * z->R + i), size = fabs(y);
-        want_element(j, 2, prob_at(j, k, i), p * y,
-                     size * (p * (rounding + error + 0x1p-24 + power_error(z, score - top)) + TINY) + TINY);
+        for (int64_t b = 0; b < z->P_BLOCKS; b++) {
+            double y = value_scale(j, 2, b, k * z->R + i), size = fabs(y);
+            want_prob(j, 2, block_prob_at(j, b, k, i), p * y,
+                      size * (p * (rounding + error + 0x1p-24 + power_error(z, score - top)) + TINY) + TINY);
+        }
         sum += p;
     }
+    want_fix(j, 2, i, fix, fix * (error + power_error(z, (double)old - top)) + TINY, 1);
     for (int64_t l = i; l < z->W; l += z->R) {
-        double off = fix * (error + power_error(z, (double)old - top)) + TINY;
         set(j, 3, z->MAX + l, old);
         set(j, 3, z->SUM + l, before);
         want(j, 3, z->MAX + l, top, error);
         want(j, 3, z->BASE + l, top, error);
-        want(j, 2, z->PROBS + l, fix, off);
         want(j, 3, z->SUM + l, sum, sum * (error + power_error(z, -20)));
     }
 }
@@ -408,7 +443,7 @@ static void tile_scores(struct job *j)
     add_scales(j, 2, z->BK);
     for (int64_t i = 0; i < z->R; i++)
         tile_row(j, i, ld, (i + j->kind) % 3 == 1);
-    for (int64_t i = z->R * z->BK / z->PER; i < z->R * z->BK; i++)
+    for (int64_t i = z->PROBS_AT ? 0 : z->R * z->BK / (z->P_PAIRS ? 2 : 1); i < z->R * z->BK; i++)
         want_anything(j, 2, i); /* scores, of which two became one */
 }
 
@@ -416,19 +451,22 @@ static void tile_values(struct job *j)
 {
     const struct sizes *z = &j->z;
     int64_t ld = units(j, z->HDV) + (j->kind % 2) * 7;
-    slots(j, 0, z->THROUGH ? z->BUFFER : z->PROBS + z->R);
+    probs(j, 0, z->THROUGH ? z->BUFFER : z->PROBS + (z->COUPLES ? z->FIXES_HERE : z->R));
     passage(j, 0, z->PASSAGE);
-    for (int64_t i = 0; i < z->R; i++)
-        set(j, 0, z->PROBS + i, random_normal(&j->random));
+    for (int64_t l = 0; l < (z->COUPLES ? z->FIXES_HERE : z->R); l++)
+        set(j, 0, z->PROBS + l, random_normal(&j->random));
     memory(j, 1, j->kv, (z->BK - 1) * ld + units(j, z->HDV));
     memory(j, 2, DTYPE_F32, z->R * z->LDO);
     integer(j, 3, step(j, ld));
     for (int64_t i = 0; i < z->R; i++)
         for (int64_t c = 0; c < z->LDO; c++) {
             int64_t at = i * z->LDO + output_of(j, c, z->CV);
-            double sum = (double)get(j, 0, z->PROBS + i) * (double)get(j, 2, at), size = fabs(sum);
+            const int64_t block = z->PROBS_AT ? c / 32 : 0, first = z->PROBS_AT ? c / z->NR * (z->NR / 32) : 0;
+            const double made_up = z->COUPLES ? (double)get(j, 0, z->PROBS + (2 * block + 1) * z->W + i) : 1;
+            double sum = (double)get(j, 0, z->PROBS + 2 * first * z->W + i) * (double)get(j, 2, at), size = fabs(sum);
             for (int64_t k = 0; k < z->BK; k++) {
-                double term = (double)get_element(j, 0, prob_at(j, k, i)) * (double)number(j, 1, k * ld, c) / z->SHRUNK;
+                double term = made_up * (double)get_prob(j, 0, block_prob_at(j, block, k, i)) *
+                              (double)(z->PROBS_AT ? stored_number(j, 1, k * ld, c) : number(j, 1, k * ld, c)) / z->SHRUNK;
                 sum += term, size += fabs(term);
             }
             want(j, 2, at, sum, (double)(z->BK + 2) * 0x1p-24 * size + TINY);

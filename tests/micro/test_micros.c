@@ -51,7 +51,7 @@ static const struct shape narrow_shapes[] = {
     {64, 32, 4, 2, 2, 1, false, INVARIANT},
     {64, 192, 4, 2, 2, 1, false, true}, {128, 64, 4, 2, 2, 1, false, true}, /* for tiles alone: rows of 64 bytes */
     {64, 128, 4, 4, 2, 1, false, true}, {256, 64, 4, 4, 2, 1, false, true}, /* of these, tiles of bytes */
-    {128, 256, 4, 4, 2, 1, false, true}, {256, 128, 4, 4, 2, 1, false, true}, /* and of blocks */
+    {128, 256, 4, 4, 2, 1, false, true}, {256, 128, 4, 4, 2, 1, false, true}, /* and of blocks, or pairs of bf16 */
 };
 enum { NARROW_SHAPES = sizeof narrow_shapes / sizeof *narrow_shapes };
 
@@ -156,7 +156,8 @@ static int add_narrow(struct suite *s, enum isa isa, int width, struct gen_error
             struct variant v = variant_of(&narrow_shapes[i], isa, q, width);
             struct gen_error refused;
             const bool whole = !narrow_shapes[i].split;
-            if ((isas[isa].pairs && (i + t) % 2 && !integers && !whole) || (i > NARROW_SHAPES - 7 && isa != ISA_AMX))
+            const bool tiles = i > NARROW_SHAPES - 7 && (isa != ISA_AVX512BF16 || i < NARROW_SHAPES - 2);
+            if ((isas[isa].pairs && (i + t) % 2 && !integers && !whole) || (tiles && isa != ISA_AMX))
                 continue;
             variant_set_dtypes(&v, (enum dtype)v.field[F_DTYPE], (enum dtype)t, variant_dtype_o(&v));
             v.field[F_TILE_Q] *= 1 + i % 2; /* more than one block of queries has micro-kernels of its own on tiles */
@@ -427,6 +428,8 @@ static void test_enough(void **state)
         }
         must_have_all(b, (enum isa)isa, "c/attn.micro");
         must_have_all(b, (enum isa)isa, "c/few.micro");
+        if (isa == ISA_AVX512BF16)
+            must_have_all(b, ISA_AVX512BF16, "c/few_pairs.micro");
     }
 }
 

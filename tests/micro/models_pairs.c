@@ -1,0 +1,123 @@
+/* models_pairs.c - see models.h: the micro-kernels for few queries over narrow keys, whose values are multiplied as pairs of bf16. */
+#include <math.h>
+#include <string.h>
+
+#include "runtime/numerics/convert.h"
+#include "jobs.h"
+
+static double block_scale(const struct job *j, int p, int64_t block)
+{
+    uint16_t half;
+    memcpy(&half, j->arg[p].before + block * (int64_t)dtype_size(j->kv), 2);
+    return (double)dtype_load(DTYPE_F16, &half, 0);
+}
+
+/* Where a vector of a key's numbers has column d: 16 bytes of each of four blocks stand in its quarters, and of these the lower and the
+ * upper four bits of even bytes, and of odd ones; or even bytes of first halves, odd ones, and those of the others. */
+static int64_t turned(const struct job *j, int64_t d)
+{
+    const int64_t byte = d % 16, half = d % 32 / 16;
+    const int64_t vector = j->kv == DTYPE_Q4_0 ? byte % 2 * 2 + half : half * 2 + byte % 2;
+    return d / 128 * 128 + vector * 32 + d % 128 / 32 * 8 + byte / 2;
+}
+
+static void in_quarters(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    uint16_t to[4 * 512];
+    memory(j, 0, j->q, z->R * z->HD);
+    memory(j, 1, DTYPE_F32, z->R * z->HD / 2);
+    for (int64_t i = 0; i < z->R; i++)
+        for (int64_t d = 0; d < z->HD; d++)
+            memcpy(&to[i * z->HD + turned(j, d)], j->arg[0].before + 2 * (i * z->HD + d), 2);
+    for (int64_t i = 0; i < z->R * z->HD / 2; i++)
+        want_integer(j, 1, i, (int32_t)(to[2 * i] | (uint32_t)to[2 * i + 1] << 16));
+}
+
+static void spread_blocks(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    const int64_t row = z->HDV / 32, ld = row + j->kind % 3;
+    memory(j, 0, j->kv, (z->BK - 1) * ld + row);
+    memory(j, 1, DTYPE_F32, row * z->R * z->BK);
+    integer(j, 2, step(j, ld));
+    for (int64_t i = 0; i < row * z->R * z->BK; i++)
+        want(j, 1, i, block_scale(j, 0, i % (z->R * z->BK) / z->R * ld + i / (z->R * z->BK)), 0);
+}
+
+/* A key's product with row i, which may be off by *error. */
+static double product(const struct job *j, int64_t i, int64_t key, int64_t ld, double (*at)(const struct job *j, int64_t i), double *error)
+{
+    const struct sizes *z = &j->z;
+    double sum = 0, size = 0;
+    for (int64_t d = 0; d < z->HD; d++) {
+        const double term = at(j, i * z->HD + turned(j, d)) * (double)number(j, 1, key * ld, d);
+        sum += term, size += fabs(term);
+    }
+    *error = size * (double)(z->W + z->HD / 32 + 12) * 0x1p-24;
+    return sum;
+}
+
+static double pair_at(const struct job *j, int64_t i)
+{
+    return (double)dtype_load(DTYPE_BF16, j->arg[0].before, 2 * j->z.INTS + i);
+}
+
+static void score_quarters(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    const int64_t row = z->HD / 32, ld = row + j->kind % 3 * 2;
+    memory(j, 0, DTYPE_F32, z->INTS + z->R * z->LDW);
+    memory(j, 1, j->kv, (z->BK - 1) * ld + row);
+    memory(j, 2, DTYPE_F32, z->R * z->BK);
+    integer(j, 3, step(j, ld));
+    for (int64_t i = 0; i < z->R * z->HD; i++)
+        dtype_store(DTYPE_BF16, j->arg[0].before, 2 * z->INTS + i, random_normal(&j->random));
+    const double scale = (double)get(j, 0, z->R * z->LDQ);
+    for (int64_t c = 0; c < z->BK; c++)
+        for (int64_t i = 0; i < z->R; i++) {
+            double error, sum = product(j, i, c, ld, pair_at, &error);
+            want(j, 2, c * z->R + i, scale * sum, fabs(scale) * error + TINY);
+        }
+}
+
+static double integer_at(const struct job *j, int64_t i)
+{
+    int16_t n;
+    memcpy(&n, j->arg[0].before + 2 * i, 2);
+    return n;
+}
+
+static void score_eights(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    const int64_t row = z->HD / 32, ld = row + j->kind % 3 * 2;
+    memory(j, 0, DTYPE_INT8, 2 * z->R * z->HD);
+    memory(j, 1, j->kv, (z->BK - 1) * ld + row);
+    memory(j, 2, DTYPE_F32, z->R * z->BK);
+    memory(j, 3, DTYPE_F32, z->W + 1);
+    integer(j, 4, step(j, ld));
+    for (int64_t i = 0; i < z->R * z->HD; i++) {
+        const int16_t n = (int16_t)(j->kind == 1 ? 32640 : random_below(&j->random, 65281) - 32640);
+        memcpy(j->arg[0].before + 2 * i, &n, 2);
+    }
+    double top = 0;
+    for (int64_t c = 0; c < z->BK; c++) {
+        for (int64_t b = 0; b < row; b++)
+            top = fmax(top, fabs(block_scale(j, 1, c * ld + b)));
+        for (int64_t i = 0; i < z->R; i++) {
+            const double times = (double)get(j, 3, c % z->KB * z->R + i);
+            double error, sum = product(j, i, c, ld, integer_at, &error);
+            want(j, 2, c * z->R + i, times * sum, fabs(times) * error + TINY);
+        }
+    }
+    want(j, 3, z->W, top, 0);
+}
+
+const struct model pair_models[] = {
+    {"in_quarters", in_quarters},
+    {"spread_blocks", spread_blocks},
+    {"score_quarters", score_quarters},
+    {"score_eights", score_eights},
+    {NULL, NULL},
+};
