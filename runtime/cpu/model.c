@@ -62,6 +62,7 @@ struct shape {
     double edges;    /* tiles that a row meets beyond those that its keys fill, since a window begins inside a tile */
     double fma;      /* cycles of a vector's multiply-add */
     double products; /* elements of the inner dimension that one multiply-add takes, times its rate relative to FMA's */
+    double coupled;  /* what a key takes under few queries, as a share, by pairs of narrow values */
     double widen;    /* cycles in which a vector of keys or values becomes one of floats */
     double element;  /* bytes of a key's element */
     bool half;       /* keys are f16 */
@@ -113,6 +114,21 @@ static double fma_cycles(const struct cpu *cpu, enum isa isa)
     return halves ? 1 : 0.5;
 }
 
+/* What a key takes under few queries where narrow values are multiplied as pairs (COUPLES in attn.sizes.t), as a share of what it takes
+ * as floats: from L2 on a Zen 4, D = 128, 4 rows. Where such products are slow, as on Intel's cores, it is a guess. */
+static double coupled(const struct variant *v, const struct cpu *cpu)
+{
+    const enum dtype kv = variant_dtype_kv(v);
+    const int32_t *f = v->field;
+    if (f[F_ISA] != ISA_AVX512BF16 || !f[F_SPLIT] || f[F_INVARIANT] || !variant_is_narrow(v) || kv == DTYPE_FP8)
+        return 1;
+    if (dtype_values(kv) > 1 && (f[F_ROWS] != 4 || f[F_HEAD_DIM] % 128 || variant_head_dim_v(v) % 128))
+        return 1;
+    if (maker_of(cpu)->dot_rate < 1)
+        return 1.2;
+    return kv == DTYPE_INT8 ? 0.86 : kv == DTYPE_Q8_0 ? 0.85 : 0.6;
+}
+
 static struct shape read_shape(const struct variant *v, const struct tune_target *t, const struct cpu *cpu)
 {
     /* Of narrow types: a conversion of integers, of E4M3, and of blocks with their scales. */
@@ -141,6 +157,7 @@ static struct shape read_shape(const struct variant *v, const struct tune_target
     s.wide = s.lanes > 8;
     s.costs = s.wide ? &of_16 : &up_to_8;
     s.fma = fma_cycles(cpu, (enum isa)f[F_ISA]);
+    s.coupled = coupled(v, cpu);
     if (variant_in_pairs(v, (enum isa)f[F_ISA]))
         s.products = maker_of(cpu)->dot_rate;
     return s;
@@ -357,8 +374,9 @@ static double key_cycles(const struct shape *s, double columns, double full)
     const double rest = larger(together * last * s->fma, larger(latency, (last + together) / 2));
     const double value = s->mr / together * (full * panel + rest);
     const double sum = s->wide ? 13 : s->lanes / 2, widen = s->wide && s->half ? 1.1 : s->widen;
-    return s->costs->few_products * (score + value) / s->products + widen * (key + columns * s->mr / together) +
-           s->mr / s->lanes * (s->costs->exponential + sum + s->modify / 2) + s->costs->few_key;
+    const double all = s->costs->few_products * (score + value) / s->products + widen * (key + columns * s->mr / together) +
+                       s->mr / s->lanes * (s->costs->exponential + sum + s->modify / 2) + s->costs->few_key;
+    return s->coupled * all;
 }
 
 /* Where tiles are multiplied: what makes bf16 of a key and its value, once for all rows, and the rest, for MR rows. After
