@@ -173,6 +173,8 @@ static const struct exception {
     {"horner", horner_differs, "plain C rounds the product as well"},
     {"hornerf", horner_differs, "plain C rounds the product as well"},
     {"dot", dot_differs, "plain C rounds the products as well, and keeps denormal sums"},
+    {"doti", dot_differs, "the same"},
+    {"dotim", dot_differs, "the same"},
     {"dotlane", dotlane_differs, "plain C rounds to nearest, and keeps denormal sums"},
     {"pair", pair_differs, "plain C keeps denormal numbers"},
     {"scale", scale_differs, "plain C makes the power of two first: no denormal results"},
