@@ -1,4 +1,4 @@
-%# The sizes of forward attention on tiles (woven.micro, woven_pack.micro, woven.t), what must hold of them, and the micro-kernels it is built of.
+%# The sizes of forward attention on tiles (woven.micro, woven_few.micro, woven_pack.micro, woven.t), what must hold of them, and the micro-kernels it is built of.
 % include "c/types.sizes.t"
 %# An f16 is the sum of two bf16 without an error, and so are a query in f16 and its probabilities. A number in a block, times the
 %# block's scale, is the sum of two where it has four bits, and of three where it has eight. A packed row of queries or keys has its parts
