@@ -167,7 +167,9 @@ static double hopper_cycles(const struct variant *v, const struct tune_target *t
     const bool edged = f[F_CAUSAL] || f[F_WINDOW];
     const double masked = edged ? (s.bq / s.bk + 2 * across) * (f[F_WINDOW] ? 2 : 1) : 0.5;
     const double steps = edged ? (s.keys + s.bq / 2) / s.bk + across : up(s.keys, s.bk) / s.bk;
-    const double product = 2 * s.bq * s.bk * (up(s.d, 16) + up(s.dv, 8)) / 4096;
+    /* Probabilities in f16 times the scales of rows are two numbers. */
+    const double parts = variant_is_narrow(v) && f[F_DTYPE] == DTYPE_F16 ? 2 : 1;
+    const double product = 2 * s.bq * s.bk * (up(s.d, 16) + parts * up(s.dv, 8)) / 4096;
     const double softmax = s.bq * s.bk * (1 / 11.8 + (f[F_SOFTCAP] ? 0.2 : 0)) + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
     const double seen = s.bq == 64 ? 1 : s.bq == 192 ? 0.1 : f[F_PINGPONG] ? 0.25 : 0.3; /* share not hidden */
     const double shorter = product < softmax ? product : softmax, wait = f[F_STAGES] < 2 ? 600 : 0;

@@ -54,7 +54,7 @@ static inline int ${NAME}_plan_${W}(const struct ${NAME}_${W}_kernel *k, const s
             if (count > 1 && (a->k_stride[s] % 16 != 0 || a->v_stride[s] % 16 != 0))
                 return -1;
         }
-        out->wide = attn_cl_widened(a, k->head_dim, k->head_dim_v, k->keys, &out->tiles_done, &seen, &out->v_behind);
+        out->wide = attn_cl_widened(a, k->head_dim, k->head_dim_v, k->keys, k->bf16, &out->tiles_done, &seen, &out->v_behind);
         if (out->wide < 0)
             return -1;
     }

@@ -71,6 +71,7 @@ INLINED void wide_floats(float *y, uint two) /* of two numbers of f16 */
 {
     __asm__("{.reg .b16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b;}" : "=f"(y[0]), "=f"(y[1]) : "r"(two));
 }
+% if DTYPE == "bf16"
 /* Four narrow numbers as four of bf16, exactly. */
 % if DTYPE_KV != "fp8"
 /* The last seven bits of a number and 128, less 128 or, if the number is negative, 256. */
@@ -89,5 +90,6 @@ INLINED void widened_keys(uint *y, uint four)
     __asm__("prmt.b32 %0, %1, %2, 0x7632;" : "=r"(y[0]) : "r"(as_uint(x[0])), "r"(as_uint(x[1])));
     __asm__("prmt.b32 %0, %1, %2, 0x7632;" : "=r"(y[1]) : "r"(as_uint(x[2])), "r"(as_uint(x[3])));
 }
+% end
 % end
 % end

@@ -3,15 +3,15 @@
 % let MODIFIES = BIAS != "none" or ALIBI or MASK
 %# Narrow keys and values (int8, fp8) are widened to f16 on their way to the tensor cores, which is exact; their scales multiply scores and
 %# probabilities. Queries in bf16 become f16, too, where each row is multiplied by a power of two. Beside queries in f16 a probability
-%# times a scale would need more digits than f16 has: so it is two numbers, what f16 has of it and the rest. Blocks of 32 (q8_0, q4_0)
-%# have their scales among their numbers.
+%# times a scale would need more digits than f16 has: so it is two numbers, what f16 has of it and the rest. Neither can a value take
+%# its scale with it then: what f16 would lose of it is twice what the error bound has for that. Blocks of 32 (q8_0, q4_0) have their
+%# scales among their numbers.
 % let SCALED = type_scaled(DTYPE_KV)
 % let BLOCKS = type_values(DTYPE_KV) > 1
 %# Where they are widened once for a launch (sm90.once.t), what is copied and multiplied is not narrow any more.
 % let NARROW = (SCALED or BLOCKS) and not WIDENED
 % assert not WIDENED or ISA == "sm90", "widened belongs to isa sm90"
 % assert not WIDENED or SCALED, "widened is for K and V of int8 and fp8; dtype.kv must be one of them"
-% assert not WIDENED or DTYPE == "bf16", "beside queries in f16 widened values would need more digits than f16 has; dtype must be bf16 where widened is set"
 % assert not WIDENED or LOOP == "persistent" and not SPLIT, "widened goes with loop persistent, and not with split"
 %# Of f16 beside bf16, which isa sm80 takes, scores are products of tf32, which holds both exactly; P has the type of V.
 % let MIXED = ISA == "sm80" and DTYPE_KV != DTYPE and (DTYPE_KV == "f16" or DTYPE_KV == "bf16")
@@ -20,7 +20,7 @@
 % let T = MIXED ? DTYPE_KV : NARROW or WIDENED ? "f16" : DTYPE
 % let T_SCORES = WIDENED ? DTYPE : T
 % let FITS = NARROW and DTYPE == "bf16"
-% let RESTS = NARROW and not FITS
+% let RESTS = (NARROW or WIDENED) and DTYPE == "f16"
 %# Of how many sums a score is. Tensor cores do not round: they add 16 products at a time to a sum, on a Hopper (8 on an A100, and of
 %# tf32 half as many), after they have cut off of each what lies more than 25 bits (24) behind the leading one of the largest, and of
 %# the new sum what a float has no room for (Khattak and Mikaitis, "Accurate models of NVIDIA tensor cores", arXiv 2512.07004; Xie et

@@ -37,7 +37,7 @@
 % include "opencl/sm90.tiles.t"
 % include "opencl/sm90.copy.t"
 % include "opencl/sm90.parts.t"
-% if NARROW
+% if NARROW or RESTS
 
 % include "opencl/sm.narrow.t"
 % end

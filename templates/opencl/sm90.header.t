@@ -65,7 +65,7 @@
  * 16 bytes apart, which are 16 numbers.
 % elif WIDENED
  * K and V are ${DTYPE_KV}, and a number is the stored one times its row's scale. Three warps of each group, and all warps for its first tile,
- * widen them before they are wanted, once for a launch: keys to ${DTYPE}, exactly, whose scales multiply scores; values, with their scales, to f16. wide is memory for that: for
+ * widen them before they are wanted, once for a launch: keys to ${DTYPE}, exactly, whose scales multiply scores; values${RESTS ? " to f16, exactly, whose scales multiply probabilities" : ", with their scales, to f16"}. wide is memory for that: for
  * every head of every batch kv_len rows of ${2*HD} bytes, then as many of ${2*HDV}, then ${RECORD} bytes for each tile of ${BK} keys, at least one. done has 4
  * bytes for each of these tiles, all zeros before the first launch; both are for one launch at a time. Maps of K and V describe the
  * rows in wide${IN_PAGES ? ", which are out of their pages," : ""}${PACKED ? ", where each sequence has kv_len rows," : ""} as [batch, head, row, element] without gaps. Rows of K and V lie whole 16 bytes apart, which are 16 numbers.

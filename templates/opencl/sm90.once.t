@@ -2,7 +2,8 @@
 %# order in which they will be wanted, and the copying warps of all groups wait for those that they copy. A group's first tile is
 %# widened by all of its warps. Whoever has taken a tile waits for nobody, so it does not matter how many groups run at once.
 %#
-%# Keys are exact in bf16, and their scales multiply scores. Values go to f16 together with their scales, which are divided by a power of
+%# Keys are exact in ${DTYPE}, and their scales multiply scores. Beside queries in f16 values are exact, too, and their scales multiply
+%# probabilities, since there the error bound has no room for what else is lost. Beside queries in bf16 values go to f16 together with their scales, which are divided by a power of
 %# two: a number is then off by 2**-11 of itself at most, or by 2**-25 of the largest scale of a row that is not zero; less than
 %# probabilities in bf16 would be off.
 % let COUNT = 96
@@ -12,10 +13,14 @@
 INLINED uint4 widen8(uint2 x, const int values, int even, float by)
 {
     uint y[4];
+% if RESTS
+    widened(y, x.x), widened(y + 2, x.y);
+% else
     if (values)
         widened(y, x.x), widened(y + 2, x.y);
     else
         widened_keys(y, x.x), widened_keys(y + 2, x.y);
+% end
     if (values && !even)
         #pragma unroll
         for (int n = 0; n < 4; n++) {
@@ -107,6 +112,7 @@ INLINED void widen_side(const struct rows *t, const struct told *told, const int
         widen_rows(t, told, columns, values, even, by, 0, items, item);
 }
 
+% if not RESTS
 /* The largest scale of a row that has a number other than 0: a row of zeros may have any. */
 INLINED float largest_scale(const struct rows *t, const struct told *told, const int items, int item)
 {
@@ -121,6 +127,7 @@ INLINED float largest_scale(const struct rows *t, const struct told *told, const
     }
     return top;
 }
+% end
 /* The most of all work-items', of three numbers from 0 on. Of the first two only 7 bits behind the leading one are kept, for lack of room. */
 INLINED void most_of_all(float *x, const struct told *told, const int items, int item)
 {
@@ -183,7 +190,7 @@ INLINED void widen_tile(const struct stored *x, const struct told *told, __globa
     float by = 1.0f;
     if (!even) {
         const struct rows k = rows_of(x, 0, p, 0), v = rows_of(x, 1, p, 0);
-        float top[3] = {0.0f, 0.0f, 0.0f}; /* the largest, and one over the least; and the largest of keys, or inf if one is negative or no number */
+        float top[3] = {0.0f, 0.0f, 0.0f}; /* the largest, and ${RESTS ? "whether they differ" : "one over the least"}; and the largest of keys, or inf if one is negative or no number */
 % if BOUNDED
         const float scale = fmax(fabs(x->a->scale)${BY_LOG2E}, FLT_MIN); /* so that exponentials are powers of two */
 % end
@@ -192,12 +199,29 @@ INLINED void widen_tile(const struct stored *x, const struct told *told, __globa
             const int is = r < p->count;
             const float y = is ? scale_of_row(&v, told, r) : 0.0f, of_key = is ? scale_of_row(&k, told, r)${BOUNDED ? " * scale" : ""} : 0.0f;
             told->scales[r] = y;
+% if RESTS
+            if (is)
+                top[0] = fmax(top[0], fabs(y)), top[1] = y != scale_of_row(&v, told, 0) ? 1.0f : top[1];
+% else
             if (is)
                 top[0] = fmax(top[0], fabs(y)), top[1] = fmax(top[1], reciprocal(fabs(y)));
+% end
             top[2] = fmax(top[2], of_key >= 0.0f ? of_key : INFINITY);
             record[place_of_scale(r)] = of_key;
         }
         most_of_all(top, told, items, item);
+% if RESTS
+        /* Those of values are divided by a power of two, as a biased exponent, that none of them exceeds, so that f16 has room for their
+         * products with probabilities; unless all are the same. */
+        const float first = told->scales[0];
+        const int some = top[1] != 0.0f || !(fabs(first) > 1e-18f && fabs(first) < 1e18f);
+        const int power = min(max((as_int(top[0]) >> 23) + 1, 67), 253);
+        by = as_float((254 - power) << 23);
+        for (int r = anew(item); r < ${BK}; r += items)
+            record[${BK + 4} + place_of_scale(r)] = told->scales[r] * by;
+        if (item == 0)
+            record[${BK}] = some ? as_float(power << 23) : first, record[${BK + 1}] = top[2], record[${BK + 2}] = some ? 1.0f : 0.0f;
+% else
         if (!(top[0] * top[1] <= 16.0f)) { /* a row of zeros, which may have any scale, could lower the others */
             top[0] = largest_scale(&v, told, items, item);
             named_sync(WIDENING, items);
@@ -209,14 +233,19 @@ INLINED void widen_tile(const struct stored *x, const struct told *told, __globa
         by = as_float((254 - power) << 23);
         if (item == 0)
             record[${BK}] = as_float(power << 23), record[${BK + 1}] = top[2];
+% end
     }
     struct rows t = rows_of(x, 0, p, wide_keys(x->a, x->memory) + row_in(x->a, p->b, p->g, p->first) * ${HD});
     widen_side(&t, told, ${HD}, 0, 1, 1.0f, items, item);
     t = rows_of(x, 1, p, wide_values(x->a, x->memory) + row_in(x->a, p->b, p->g, p->first) * ${HDV});
+% if RESTS
+    widen_side(&t, told, ${HDV}, 1, 1, 1.0f, items, item);
+% else
     if (even)
         widen_side(&t, told, ${HDV}, 1, 1, 1.0f, items, item);
     else
         widen_side(&t, told, ${HDV}, 1, 0, by, items, item);
+% end
 }
 
 % if IN_PAGES

@@ -82,10 +82,11 @@
 % let SCALES = NARROW ? PAIRS + 16 : 0
 %# Where each warp has keys of its own: for its 16 rows two numbers, and 32 columns of output.
 % let MEETING = WARPS*16*(8 + 4*32)
-%# A tile of keys that were widened once brings their scales, and what its values are to be multiplied by. There is room for more of these
+%# A tile of keys that were widened once brings their scales, and what its values are to be multiplied by; beside queries in f16 also the
+%# scales of its values. There is room for more of these
 %# records than there are stages, so that keys are given back before their scales are read. Those who widen tell each other which tiles
 %# they have taken, scales, and in which pages rows are.
-% let RECORD = WIDENED ? 4*BK + 16 : 0
+% let RECORD = WIDENED ? (RESTS ? 8 : 4)*BK + 16 : 0
 % let RECORDS = ST + 1
 % let JOBS = WIDENED ? 16 + 16*PACKED + 2*128*(WG + 1)/8 + 4*BK + IN_PAGES*8*BK : 0
 % let NOTES = RING*(PLACE + PAIRS + 16) + (FEW ? MEETING : 3*SCALES) + RECORDS*RECORD + JOBS

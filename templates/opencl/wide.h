@@ -1,11 +1,11 @@
 /* The memory of a kernel that widens K and V once for a launch (_widened). Returns the bytes of `wide`, and those of `done` in *done,
  * which are all zeros before the first launch; -1 if a count is too large. *seen receives what tensor maps of K and V describe then: rows in
- * `wide`, where V begins so many bytes behind K. */
-static inline int64_t attn_cl_widened(const struct attn_cl_args *a, int head_dim, int head_dim_v, int tile_k, int64_t *done,
+ * `wide`, where V begins so many bytes behind K. bf16: Q is bf16, and not f16. */
+static inline int64_t attn_cl_widened(const struct attn_cl_args *a, int head_dim, int head_dim_v, int tile_k, int bf16, int64_t *done,
     struct attn_cl_args *seen, int64_t *v_behind)
 {
     const int64_t most = INT64_C(1) << 40, tiles = a->kv_len > 0 ? (a->kv_len + tile_k - 1) / tile_k : 1;
-    const int64_t heads = a->batch > 0 && a->kv_heads > 0 ? a->batch * a->kv_heads : 1, record = 4 * tile_k + 16;
+    const int64_t heads = a->batch > 0 && a->kv_heads > 0 ? a->batch * a->kv_heads : 1, record = (bf16 ? 4 : 8) * tile_k + 16;
     const int64_t of_head = 2 * a->kv_len * (head_dim + head_dim_v) + tiles * record;
     *seen = *a;
     seen->k_stride[2] = head_dim, seen->v_stride[2] = head_dim_v;

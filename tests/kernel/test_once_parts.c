@@ -1,6 +1,6 @@
 /* test_once_parts.c - how isa sm90 widens narrow keys and values once for a launch (templates/opencl/sm90.once.t), alone in a
  * kernel of a few work-groups, every number compared: what tiles are taken, of sequences of unlike lengths, in pages and packed;
- * keys in bf16; values in f16 with their scales; the records of tiles; and that nothing else is written. What it is not:
+ * keys in Q's type; values in f16, with their scales where Q is in bf16; the records of tiles; and that nothing else is written. What it is not:
  * attention (test_emulated.c). On a card, else emulated. */
 #include <math.h>
 #include <setjmp.h>
@@ -22,7 +22,7 @@
 #include "../kit/seed.h"
 
 static const char text[] =
-    SM90_PARTS "% include \"opencl/sm90.scale.t\"\n% include \"opencl/sm90.once.t\"\n"
+    SM90_PARTS "% include \"opencl/sm.narrow.t\"\n% include \"opencl/sm90.scale.t\"\n% include \"opencl/sm90.once.t\"\n"
     "__kernel __attribute__((reqd_work_group_size(${ITEMS}, 1, 1)))\n"
     "void once(__global const uchar *k, __global const uchar *v, __global const float *k_scales, __global const float *v_scales,\n"
     "    __global const long *kv_lens, __global const long *q_starts, __global const long *kv_starts, __global const int *pages,\n"
@@ -55,7 +55,7 @@ static const char text[] =
     "}\n";
 
 enum {
-    KINDS = 6,
+    KINDS = 9,
     DRAWS = 4,
     SEQUENCES = 3,
     HEADS = 2,
@@ -77,6 +77,9 @@ static const struct kind {
     {"attn_bf16_kvfp8_d32v48_packed_on_sm90_q64k64_widened", true},
     {"attn_bf16_kvint8_d48v16_packed_on_sm90_q192k32_lazy_widened", false},
     {"attn_bf16_kvfp8_d16v64_causal_packed_paged_on_sm90_q64k32_widened", false},
+    {"attn_f16_kvint8_d48v80_on_sm90_q64k80_lazy_widened", false},
+    {"attn_f16_kvfp8_d16v48_packed_paged_on_sm90_q192k32_lazy_widened", false},
+    {"attn_f16_kvint8_d32v16_paged_on_sm90_q128k48_widened", true},
 };
 
 struct suite {
@@ -152,7 +155,7 @@ static void draw_problem(const struct kind *kind, const struct variant *v, int d
         scale[0] = d->even ? 0 : of_batch * HEADS, scale[1] = 1, scale[2] = d->even ? 0 : HEADS;
     }
     struct attn_cl_args seen;
-    d->bytes = attn_cl_widened(&d->a, d->side[0].n, d->side[1].n, d->bk, &d->done_bytes, &seen, &d->v_behind);
+    d->bytes = attn_cl_widened(&d->a, d->side[0].n, d->side[1].n, d->bk, d->v->field[F_DTYPE] == DTYPE_BF16, &d->done_bytes, &seen, &d->v_behind);
 }
 
 /* Where key j of a sequence is stored. */
@@ -202,8 +205,8 @@ static void check_row(const struct problem *d, const uint8_t *wide, int b, int g
         float number[DIM_MOST];
         narrow_load(d->kv, x->stored + at * x->n, x->n, number);
         for (int c = 0; c < x->n; c++) {
-            const float got = dtype_load(i ? DTYPE_F16 : DTYPE_BF16, wide + (i ? d->v_behind : 0), to * x->n + c);
-            const bool scaled = i && !d->even;
+            const float got = dtype_load(i ? DTYPE_F16 : (enum dtype)d->v->field[F_DTYPE], wide + (i ? d->v_behind : 0), to * x->n + c);
+            const bool scaled = i && !d->even && d->v->field[F_DTYPE] == DTYPE_BF16;
             const double want = scaled ? (double)number[c] * (double)x->scales[at] : (double)number[c];
             const double off = fabs((scaled ? (double)got * (double)unit : (double)got) - want);
             if (!(off <= (scaled ? fabs(want) * 0x1p-11 + 0x1p-25 * (double)unit : 0)))
@@ -211,6 +214,26 @@ static void check_row(const struct problem *d, const uint8_t *wide, int b, int g
                          (double)got * (double)(scaled ? unit : 1), want);
         }
     }
+}
+
+/* Beside queries in f16 a record has the scales of values, too, over what products are to be multiplied by: a power of two that none of
+ * them exceeds, or the scale that all have. */
+static void check_scales_of_values(const struct problem *d, const float *record, int b, int g, long first)
+{
+    const float unit = record[d->bk], *scales = record + d->bk + 4;
+    bool alike = true;
+    for (int r = 0; r < d->bk && first + r < d->lens[b]; r++) {
+        const int lane = r % 8 / 2, place = r / 16 * 16 + 4 * lane + r % 16 / 8 * 2 + r % 2;
+        const float want = d->side[1].scales[row_of(d, b, first + r) * HEADS + g];
+        alike = alike && want == d->side[1].scales[row_of(d, b, first) * HEADS + g] && want != 0;
+        if (record[d->bk + 2] != 0 && (scales[place] * unit != want || !(fabsf(scales[place]) <= 1)))
+            fail_msg("sequence %d, head %d, key %ld: a value's scale is %g times %g; expected %g", b, g, first + r,
+                     (double)scales[place], (double)unit, (double)want);
+        if (record[d->bk + 2] == 0 && unit != want)
+            fail_msg("sequence %d, head %d, key %ld: a value's scale is %g; expected %g", b, g, first + r, (double)unit, (double)want);
+    }
+    if (first < d->lens[b] && (record[d->bk + 2] == 0) != (alike && fabsf(unit) < 1e18f))
+        fail_msg("sequence %d, head %d, key %ld: scales of values are %salike", b, g, first, alike ? "" : "not ");
 }
 
 /* The record of a tile: the scales of its keys, which kernels with lazy multiply by the scale of all, and of which they want the
@@ -233,6 +256,10 @@ static void check_record(const struct problem *d, const float *record, int b, in
     if (lazy && record[d->bk + 1] != largest)
         fail_msg("sequence %d, head %d, tile %ld: the largest scale of keys is %g; expected %g", b, g, tile,
                  (double)record[d->bk + 1], (double)largest);
+    if (d->v->field[F_DTYPE] == DTYPE_F16) {
+        check_scales_of_values(d, record, b, g, first);
+        return;
+    }
     int exponent;
     const float one = frexpf(record[d->bk], &exponent);
     const int power = exponent + 126; /* biased */
@@ -246,8 +273,9 @@ static void check_tile(const struct problem *d, const uint8_t *wide, const uint3
     const long keys = d->lens[b], tiles = (d->a.kv_len + d->bk - 1) / d->bk, at = (b * HEADS + g) * tiles + tile;
     const long first = tile * d->bk;
     const bool is = (first < keys || tile == 0) && (d->queries[b] > 0 || !d->v->field[F_PACKED]);
-    float record[LONGEST + 4];
-    memcpy(record, wide + d->bytes - (SEQUENCES * HEADS * tiles - at) * (4 * d->bk + 16), 4 * (size_t)d->bk + 8);
+    const size_t size = (d->v->field[F_DTYPE] == DTYPE_BF16 ? 4 : 8) * (size_t)d->bk + 16;
+    float record[2 * LONGEST + 4];
+    memcpy(record, wide + (size_t)d->bytes - (size_t)(SEQUENCES * HEADS * tiles - at) * size, size);
     if (done[at] != (is ? TURN + 1 : 0))
         fail_msg("sequence %d, head %d, tile %ld: told %u", b, g, tile, done[at]);
     for (int r = 0; is && r < d->bk && first + r < keys; r++)

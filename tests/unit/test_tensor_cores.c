@@ -261,13 +261,15 @@ static void test_room_for_widened(void **state)
     struct suite *s = *state;
     struct device *card = s->card[0];
     const struct tune_settings settings = {.rigor = ATTN_ESTIMATE};
-    for (int lean = 0; lean < 2; lean++) {
+    for (int n = 0; n < 4; n++) {
+        const bool lean = n % 2;
+        const enum dtype type = n < 2 ? DTYPE_BF16 : DTYPE_F16;
         struct tune_target t = {.caller = variant_default(ISA_C), .heads = 16, .kv_heads = 16, .batch = 1, .q_len = 512,
                                 .kv_len = 65536, .threads = tune_threads(card, 0), .lean = lean};
         struct tune_result result;
         struct gen_error err = {.text = ""};
         t.caller.field[F_HEAD_DIM] = 64;
-        variant_set_dtypes(&t.caller, DTYPE_BF16, DTYPE_INT8, DTYPE_BF16);
+        variant_set_dtypes(&t.caller, type, DTYPE_INT8, type);
         tune_bucket(&t);
         assert_int_equal(t.lean, lean);
         if (tune(card, &t, &settings, &result, &err) != 0)
