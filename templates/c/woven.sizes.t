@@ -93,8 +93,6 @@
 %# more in integer registers fetch none.
 % let AHEAD_LINES = max(KEY_LINES, ceil_div(HDV*type_bytes(TO), 64))
 % let AHEAD_ROWS = TABLE and not KEYED and not SERIAL ? max(1, 16/AHEAD_LINES) : 0
-%# Whether a group's first block makes its outputs and sums, which begin as zeros otherwise.
-% let FRESH_O = AHEAD_ROWS > 0 and not ROWWISE ? 1 : 0
 %# A copy of rows, and behind it those that are opened into parts.
 % let ROW = W*max(LDX*PER, LDV)
 % let COPIED = W*LDX + W*LDV
@@ -179,9 +177,6 @@
 % if not SERIAL and not SPLIT
 % if AHEAD_ROWS
 % micro trip_ahead as trip with SUMS = 0
-% if FRESH_O
-% micro trip_first with SUMS = 0
-% end
 % else
 % micro trip with SUMS = 0
 % end

@@ -164,12 +164,7 @@ static int open_group(const struct head *x, struct group *g, float *at)
         pack_q(from, g->q + i * ${LDQ}, ld);
 % end
     }
-% if FRESH_O
-    if (a->lse)
-        memset(g->parts, 0, ${COLUMN*4});
-% else
     memset(g->o, 0, ${(GROUP_STATE - GROUP_O)*4});
-% end
     query_norms(g->q, (int32_t *)norms);
 % if not ROWWISE or BOUNDED
     bound = root_bound(real_of(norms[0]) * x->norm) * x->steep * ${PARTS*KEY_PARTS > 1 ? "1.02f; /* a vector is up to 1/128 longer than that of its parts */" : "1.001f;"}
@@ -198,9 +193,6 @@ static int open_group(const struct head *x, struct group *g, float *at)
 % end
     begin(g->state, &g->base);
     if (g->begin == g->end || x->exact || !(bound < 100000.0f)) {
-% end
-% if FRESH_O
-        memset(g->o, 0, ${(GROUP_STATE - GROUP_O)*4});
 % end
         close_group(x, g, g->begin < g->end);
         g->end = g->begin;
@@ -387,11 +379,6 @@ static void attend(const struct head *x, struct walk *k)
 % if KEYED
         at[7] = x->w->side + now_block * ${SIDE};
 % end
-% if FRESH_O
-        int fresh = last && last_block == last->begin;
-        if (fresh && !(next && now${ROUGH ? " && !next->fine" : ""} && !lse))
-            memset(last->o, 0, ${(GROUP_Z + COLUMN - GROUP_O)*4});
-% end
         if (next && now && last${ROUGH ? " && !next->fine" : ""}${ROWWISE and TABLE ? " && !lse" : ""}) {
             struct group *g = next;
             int64_t n = 1;
@@ -411,12 +398,6 @@ static void attend(const struct head *x, struct walk *k)
             if (lse)
                 trip_lse(at, n);
             else {
-% end
-% if FRESH_O
-            if (fresh) {
-                n = fetch_by(k, 1, at, &stride);
-                trip_first(at, n, stride);
-            } else
 % end
             for (int64_t left = n; left > 0;) {
                 int64_t m = fetch_by(k, left, at, &stride);
