@@ -124,8 +124,9 @@ void variant_set_dtypes(struct variant *v, enum dtype q, enum dtype kv, enum dty
 /* Whether rows of Q, K, V and O may begin anywhere in memory, with any strides. */
 bool variant_takes_any_rows(const struct variant *v);
 
-/* Whether kernels of that isa for such a problem multiply two numbers of a row at once. Where products are of vectors, narrow keys and
- * values become f32 if keys are split, bits are a promise or outputs are not bf16 (templates/c/types.sizes.t). */
+/* Whether kernels of that isa for such a problem multiply two numbers of a row at once. Where products are of vectors,
+ * narrow keys and values become f32 if keys are split, bits are a promise or outputs are not bf16
+ * (templates/c/types.sizes.t). */
 bool variant_in_pairs(const struct variant *v, enum isa isa);
 
 /* Whether rows of Q and K, or of V and O, are longer than 256 elements. */

@@ -114,8 +114,9 @@ static double fma_cycles(const struct cpu *cpu, enum isa isa)
     return halves ? 1 : 0.5;
 }
 
-/* What a key takes under few queries where narrow values are multiplied as pairs (COUPLES in attn.sizes.t), as a share of what it takes
- * as floats: from L2 on a Zen 4, D = 128, 4 rows. Where such products are slow, as on Intel's cores, it is a guess. */
+/* What a key takes under few queries where narrow values are multiplied as pairs (COUPLES in attn.sizes.t), as a share of
+ * what it takes as floats: from L2 on a Zen 4, D = 128, 4 rows. Where such products are slow, as on Intel's cores, it is a
+ * guess. */
 static double coupled(const struct variant *v, const struct cpu *cpu)
 {
     const enum dtype kv = variant_dtype_kv(v);

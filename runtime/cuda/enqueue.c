@@ -19,8 +19,8 @@ static bool of_keys(enum array_id id)
     return false;
 }
 
-/* Kernels bring the first tile of keys before they know that no row sees any. Where there are none at all it comes from the launch's
- * own memory (put), with strides of 0, and is not used. */
+/* Kernels bring the first tile of keys before they know that no row sees any. Where there are none at all it comes from
+ * the launch's own memory (put), with strides of 0, and is not used. */
 static void let_nothing_lie_apart(const struct cuda_kernel *k, struct attn_args *a, struct attn_features *f)
 {
     for (enum array_id id = 0; id < ARRAYS; id++)

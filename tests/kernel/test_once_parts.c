@@ -1,7 +1,7 @@
 /* test_once_parts.c - how isa sm90 widens narrow keys and values once for a launch (templates/opencl/sm90.once.t), alone in a
  * kernel of a few work-groups, every number compared: what tiles are taken, of sequences of unlike lengths, in pages and packed;
- * keys in Q's type; values in f16, with their scales where Q is in bf16; the records of tiles; and that nothing else is written. What it is not:
- * attention (test_emulated.c). On a card, else emulated. */
+ * keys in Q's type; values in f16, with their scales where Q is in bf16; the records of tiles; and that nothing else is
+ * written. What it is not: attention (test_emulated.c). On a card, else emulated. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -155,7 +155,8 @@ static void draw_problem(const struct kind *kind, const struct variant *v, int d
         scale[0] = d->even ? 0 : of_batch * HEADS, scale[1] = 1, scale[2] = d->even ? 0 : HEADS;
     }
     struct attn_cl_args seen;
-    d->bytes = attn_cl_widened(&d->a, d->side[0].n, d->side[1].n, d->bk, d->v->field[F_DTYPE] == DTYPE_BF16, &d->done_bytes, &seen, &d->v_behind);
+    d->bytes = attn_cl_widened(&d->a, d->side[0].n, d->side[1].n, d->bk, d->v->field[F_DTYPE] == DTYPE_BF16, &d->done_bytes,
+                               &seen, &d->v_behind);
 }
 
 /* Where key j of a sequence is stored. */
@@ -205,7 +206,8 @@ static void check_row(const struct problem *d, const uint8_t *wide, int b, int g
         float number[DIM_MOST];
         narrow_load(d->kv, x->stored + at * x->n, x->n, number);
         for (int c = 0; c < x->n; c++) {
-            const float got = dtype_load(i ? DTYPE_F16 : (enum dtype)d->v->field[F_DTYPE], wide + (i ? d->v_behind : 0), to * x->n + c);
+            const float got = dtype_load(i ? DTYPE_F16 : (enum dtype)d->v->field[F_DTYPE], wide + (i ? d->v_behind : 0),
+                                         to * x->n + c);
             const bool scaled = i && !d->even && d->v->field[F_DTYPE] == DTYPE_BF16;
             const double want = scaled ? (double)number[c] * (double)x->scales[at] : (double)number[c];
             const double off = fabs((scaled ? (double)got * (double)unit : (double)got) - want);
@@ -216,8 +218,8 @@ static void check_row(const struct problem *d, const uint8_t *wide, int b, int g
     }
 }
 
-/* Beside queries in f16 a record has the scales of values, too, over what products are to be multiplied by: a power of two that none of
- * them exceeds, or the scale that all have. */
+/* Beside queries in f16 a record has the scales of values, too, over what products are to be multiplied by: a power of two
+ * that none of them exceeds, or the scale that all have. */
 static void check_scales_of_values(const struct problem *d, const float *record, int b, int g, long first)
 {
     const float unit = record[d->bk], *scales = record + d->bk + 4;
@@ -230,7 +232,8 @@ static void check_scales_of_values(const struct problem *d, const float *record,
             fail_msg("sequence %d, head %d, key %ld: a value's scale is %g times %g; expected %g", b, g, first + r,
                      (double)scales[place], (double)unit, (double)want);
         if (record[d->bk + 2] == 0 && unit != want)
-            fail_msg("sequence %d, head %d, key %ld: a value's scale is %g; expected %g", b, g, first + r, (double)unit, (double)want);
+            fail_msg("sequence %d, head %d, key %ld: a value's scale is %g; expected %g", b, g, first + r, (double)unit,
+                     (double)want);
     }
     if (first < d->lens[b] && (record[d->bk + 2] == 0) != (alike && fabsf(unit) < 1e18f))
         fail_msg("sequence %d, head %d, key %ld: scales of values are %salike", b, g, first, alike ? "" : "not ");

@@ -184,8 +184,9 @@ bool choice_random(const struct choice *c, uint64_t *state, struct variant *out)
 {
     static const enum field_id switches[] = {F_CAUSAL, F_WINDOW, F_SOFTCAP, F_MASK,     F_ALIBI,
                                              F_SINK,   F_PACKED, F_PAGED,   F_INVARIANT};
-    /* Whether keys are split is drawn before: rules refuse more of the others. */
-    const bool whole = random_below(state, 2) != 0;
+    /* Whether keys are split is drawn before, beside all other choices: rules refuse more of those that are not. */
+    uint64_t beside = ~*state;
+    const bool whole = random_below(&beside, 2) != 0;
     for (int tries = 0; tries < 200; tries++) {
         int row[PAIRWISE_FIELDS];
         for (int f = 0; f < c->fields; f++)

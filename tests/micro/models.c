@@ -481,7 +481,9 @@ static const struct model models[] = {
     {"pack_q", pack_q},   {"pack_k", pack_k},   {"fetch_rows", fetch_rows},   {"pack_v", pack_v}, {"score_tile", score_tile},
     {"score_ahead", score_ahead}, {"softmax", softmax},
     {"cut", cut}, {"value_tile", value_tile}, {"finish", finish}, {"soften", soften},
-    {"widen_row", open_row}, {"open_row", open_row}, {"open_rows", open_rows}, {"open_stored", open_stored}, {"widen_rows", widen_rows}, {"split_scales", split_scales}, {"add_bias", add_bias}, {"alibi", alibi}, {"hide", hide}, {NULL, NULL},
+    {"widen_row", open_row}, {"open_row", open_row}, {"open_rows", open_rows}, {"open_stored", open_stored},
+    {"widen_rows", widen_rows}, {"split_scales", split_scales}, {"add_bias", add_bias},
+    {"alibi", alibi}, {"hide", hide}, {NULL, NULL},
 };
 
 bool job_make(struct job *j, const char *micro)

@@ -1,4 +1,5 @@
-/* models_pairs.c - see models.h: the micro-kernels for few queries over narrow keys, whose values are multiplied as pairs of bf16. */
+/* models_pairs.c - see models.h: the micro-kernels for few queries over narrow keys, whose values are multiplied as pairs of
+ * bf16. */
 #include <math.h>
 #include <string.h>
 
@@ -12,8 +13,9 @@ static double block_scale(const struct job *j, int p, int64_t block)
     return (double)dtype_load(DTYPE_F16, &half, 0);
 }
 
-/* Where a vector of a key's numbers has column d: 16 bytes of each of four blocks stand in its quarters, and of these the lower and the
- * upper four bits of even bytes, and of odd ones; or even bytes of first halves, odd ones, and those of the others. */
+/* Where a vector of a key's numbers has column d: 16 bytes of each of four blocks stand in its quarters, and of these the
+ * lower and the upper four bits of even bytes, and of odd ones; or even bytes of first halves, odd ones, and those of the
+ * others. */
 static int64_t turned(const struct job *j, int64_t d)
 {
     const int64_t byte = d % 16, half = d % 32 / 16;
@@ -46,7 +48,8 @@ static void spread_blocks(struct job *j)
 }
 
 /* A key's product with row i, which may be off by *error. */
-static double product(const struct job *j, int64_t i, int64_t key, int64_t ld, double (*at)(const struct job *j, int64_t i), double *error)
+static double product(const struct job *j, int64_t i, int64_t key, int64_t ld, double (*at)(const struct job *j, int64_t i),
+                      double *error)
 {
     const struct sizes *z = &j->z;
     double sum = 0, size = 0;

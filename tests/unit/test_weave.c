@@ -109,8 +109,8 @@ static void test_waits(void **state)
           "zero zero load load add add add");
 }
 
-/* A pointer may move in a stream; what uses it in the other one waits until it has moved for the last time, or moves it when it was used
- * for the last time. */
+/* A pointer may move in a stream; what uses it in the other one waits until it has moved for the last time, or moves it when
+ * it was used for the last time. */
 static void test_moved(void **state)
 {
     static const char moving[] = "    vec x = p[0]\n    p += 16\n    vec y = p[0]\n    p += 16\n";
