@@ -281,6 +281,35 @@ int batches_compile(struct batch *batches, int count, char dir[200])
     return run_jobs(count * LOWERINGS, compile_one, &c);
 }
 
+int batch_choose(struct batch *b, const struct emission *e, const char *kernel, const char *const *names, int most,
+                 struct unrolled *u)
+{
+    int count;
+    const struct unrolled *units = emission_units(e, &count);
+    b->u = u;
+    for (int n = 0; n < most && names[n]; n++) {
+        int i = 0;
+        while (i < count && strcmp(units[i].name, names[n]) != 0)
+            i++;
+        if (i == count) {
+            printf("# %s has no micro-kernel %s\n", kernel, names[n]);
+            return -1;
+        }
+        u[b->count++] = units[i];
+    }
+    return 0;
+}
+
+void batch_call(const struct batch *b, int form, const char *name, const int64_t args[LOWERED_ARGS])
+{
+    for (int i = 0; i < b->count; i++)
+        if (!strcmp(b->u[i].name, name)) {
+            lowered_call(&b->form[form], i, args);
+            return;
+        }
+    abort();
+}
+
 int batch_open(struct batch *b, const char *dir, struct gen_error *err)
 {
     char stem[240];

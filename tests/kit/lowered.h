@@ -47,6 +47,12 @@ struct batch {
     struct lowered form[LOWERINGS];
     bool open[LOWERINGS];
 };
+/* Copies a kernel's micro-kernels of these names, at most `most` or up to NULL, into u, and makes them the batch's. 0, or -1 after
+ * printing which of them there is none of. */
+int batch_choose(struct batch *b, const struct emission *e, const char *kernel, const char *const *names, int most,
+                 struct unrolled *u);
+/* Calls the micro-kernel of that name, which must be there. */
+void batch_call(const struct batch *b, int form, const char *name, const int64_t args[LOWERED_ARGS]);
 /* Compiles them in a new directory below TMPDIR, and returns how many lowerings failed. Prints what a compiler complains
  * about, and which compilers are missing. -1 if there is no directory. */
 int batches_compile(struct batch *b, int count, char dir[200]);

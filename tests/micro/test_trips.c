@@ -46,16 +46,7 @@ static int wrong(const char *form, const char *what, int64_t at, double got, dou
     return printf("# %s: %s %lld is %.9g; expected %.9g\n", form, what, (long long)at, got, expected) > 0;
 }
 
-static void call(const struct suite *s, int batch, int form, const char *name, const int64_t args[LOWERED_ARGS])
-{
-    for (int i = 0; i < s->batch[batch].count; i++)
-        if (!strcmp(s->u[batch][i].name, name)) {
-            lowered_call(&s->batch[batch].form[form], i, args);
-            return;
-        }
-    abort();
-}
-#define CALL(batch, name, ...) call(s, batch, form, name, (const int64_t[LOWERED_ARGS]){__VA_ARGS__})
+#define CALL(batch_at, name, ...) batch_call(&s->batch[batch_at], form, name, (const int64_t[LOWERED_ARGS]){__VA_ARGS__})
 #define AT(x) ((int64_t)(intptr_t)(x))
 
 static float *numbers(int64_t n, enum dtype type, uint64_t *random)
@@ -171,23 +162,6 @@ static void test_trips(void **state)
         fail_msg("trips: %s", why);
 }
 
-static int choose(struct suite *s, int batch)
-{
-    int count;
-    const struct unrolled *u = emission_units(s->emission, &count);
-    for (int n = 0; n < UNITS && names_of[batch][n]; n++)
-        for (int i = 0; i <= count; i++) {
-            if (i == count)
-                return printf("# %s has no micro-kernel %s\n", kernel_name, names_of[batch][n]);
-            if (strcmp(u[i].name, names_of[batch][n]) != 0)
-                continue;
-            s->u[batch][s->batch[batch].count++] = u[i];
-            break;
-        }
-    s->batch[batch].u = s->u[batch];
-    return 0;
-}
-
 static int open_suite(struct suite *s)
 {
     static const char *const titles[BATCHES] = {"cut", "trips"};
@@ -203,7 +177,7 @@ static int open_suite(struct suite *s)
     for (int i = 0; i < BATCHES; i++) {
         s->batch[i].name = titles[i];
         s->batch[i].why_not = cpu_why_not(&cpu, i % 2 ? ISA_AMX : ISA_AVX512BF16);
-        if (choose(s, i))
+        if (batch_choose(&s->batch[i], s->emission, kernel_name, names_of[i], UNITS, s->u[i]))
             return -1;
     }
     const struct emission *e = s->emission;
