@@ -187,6 +187,11 @@ bool variant_in_pairs(const struct variant *v, enum isa isa)
     return isas[isa].pairs && (isa == ISA_AMX || !variant_is_narrow(v) || opens);
 }
 
+bool variant_may_couple(const struct variant *v, enum isa isa)
+{
+    return isa == ISA_AVX512BF16 && variant_is_narrow(v) && variant_dtype_kv(v) != DTYPE_FP8 && !v->field[F_INVARIANT];
+}
+
 bool variant_is_wide(const struct variant *v)
 {
     return variant_head_dim(v) > 256 || variant_head_dim_v(v) > 256;

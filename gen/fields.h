@@ -128,6 +128,9 @@ bool variant_takes_any_rows(const struct variant *v);
  * narrow keys and values become f32 if keys are split, bits are a promise or outputs are not bf16
  * (templates/c/types.sizes.t). */
 bool variant_in_pairs(const struct variant *v, enum isa isa);
+/* Whether kernels of that isa that split keys may multiply narrow values as pairs (COUPLES in templates/c/attn.sizes.t, which
+ * also asks for rows and head dims). */
+bool variant_may_couple(const struct variant *v, enum isa isa);
 
 /* Whether rows of Q and K, or of V and O, are longer than 256 elements. */
 bool variant_is_wide(const struct variant *v);

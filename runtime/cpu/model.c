@@ -121,7 +121,7 @@ static double coupled(const struct variant *v, const struct cpu *cpu)
 {
     const enum dtype kv = variant_dtype_kv(v);
     const int32_t *f = v->field;
-    if (f[F_ISA] != ISA_AVX512BF16 || !f[F_SPLIT] || f[F_INVARIANT] || !variant_is_narrow(v) || kv == DTYPE_FP8)
+    if (!f[F_SPLIT] || !variant_may_couple(v, (enum isa)f[F_ISA]))
         return 1;
     if (dtype_values(kv) > 1 && (f[F_ROWS] != 4 || f[F_HEAD_DIM] % 128 || variant_head_dim_v(v) % 128))
         return 1;

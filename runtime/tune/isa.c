@@ -53,9 +53,7 @@ bool tune_refuses(const struct device *device, const struct variant *caller, enu
 
 bool tune_is_twin(const struct variant *caller, enum isa isa)
 {
-    /* Where bits are not a promise, few queries over int8, q8_0 and q4_0 have pairs there after all. */
-    const bool few = isa == ISA_AVX512BF16 && variant_is_narrow(caller) && variant_dtype_kv(caller) != DTYPE_FP8;
-    return isas[isa].pairs && !variant_in_pairs(caller, isa) && (!few || caller->field[F_INVARIANT]);
+    return isas[isa].pairs && !variant_in_pairs(caller, isa) && !variant_may_couple(caller, isa);
 }
 
 /* A number in f16 is two bf16 on tiles. Prompts are 2.5 times as fast there as on avx512, but a single query over many keys, which

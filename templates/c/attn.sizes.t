@@ -41,8 +41,6 @@
 % let TOGETHER = TKV == "fp8" and has_op("allcodes") ? 1 : 0
 %# Then kernels of few queries read numbers that are smaller by this than what is stored: scales of rows make up for it.
 % let SHRUNK = FEW and TOGETHER ? 256 : 1
-%# And they widen numbers or the scales of blocks by way of memory where that is cheaper. For scales it always is. E4M3 takes 0.93 to 0.97
-%# of the time that way on a Xeon under 4 rows, and 1.23 to 1.26 times as long under 8; fewer rows were not timed.
 %# Where narrow values are multiplied as pairs (few_pairs.micro): all of what is stored in them are bf16 numbers.
 % let COUPLES = FEW and NARROW and not TILES and has_op("couplef") and TKV != "fp8" and BK % (2*KB) == 0 and (not BLOCKS or R == 4 and HD % 128 == 0 and HDV % 128 == 0) ? 1 : 0
 % let P_PAIRS = PAIRS or COUPLES
@@ -51,6 +49,8 @@
 % let P_BLOCKS = COUPLES and BLOCKS ? HDV/VALUES : 1
 % let FIXES_HERE = COUPLES ? 2*P_BLOCKS*W : W
 % let FIX_STEP = P_BLOCKS > 1 ? NR/VALUES*2*W : 0
+%# And they widen numbers or the scales of blocks by way of memory where that is cheaper. For scales it always is. E4M3 takes 0.93 to 0.97
+%# of the time that way on a Xeon under 4 rows, and 1.23 to 1.26 times as long under 8; fewer rows were not timed.
 % let THROUGH = FEW and (TOGETHER and R == 4 or BLOCKS) and has_op("halvesm") ? 1 : 0
 % let SPARE = TKV == "fp8" ? (has_op("codes") ? 2 : 4) : BLOCKS ? 2 : 0
 % let ROOM = (REGISTERS ? REGISTERS - 3 : 29) - SPARE
