@@ -41,6 +41,8 @@ def _check_plan(has: _plans.Key, wants: _plans.Key) -> None:
     """Refuses differences between a call and its plan that struct attn_run cannot show."""
     for name in ("device", "dtype", "kv_dtype", "o_dtype", "head_dim", "head_dim_v", "heads", "kv_heads", "causal",
                  "window", "softcap", "bias", "mask", "alibi", "sink", "packed", "paged"):
+        if name == "device" and wants.device == "cpu" and not has.device.startswith("cuda"):
+            continue  # attn_execute copies host arrays to an OpenCL device and back, and the reference computes on them
         if getattr(has, name) != getattr(wants, name):
             raise fail(f"{name} is {getattr(wants, name)} in the call and {getattr(has, name)} in the plan; expected "
                        "the plan's")
@@ -484,7 +486,8 @@ class Plan:
     max_batch, max_q_len, max_kv_len: the largest that calls may have, and what is tuned for. causal, window, softcap, bias
     (None or an element type), mask, alibi, sink, packed, paged: the features, which calls must then use, as in struct
     attn_problem. invariant: a row has the same bits in all such plans, as attn_problem says. tune_window: the window to
-    tune for, (left, right), or (0, 0) if it is not known. device: "cpu", "cuda" or "cuda:N". threads: 0 for all
+    tune for, (left, right), or (0, 0) if it is not known. device: "cpu", "cuda" or "cuda:N"; or "opencl", "opencl:N" or
+    "reference" (the definition in double precision), which take arrays in the processor's memory. threads: 0 for all
     processors. rigor, time_limit (seconds), variant, compiler: as for attention. Raises as attngen.attention does. One
     plan gives a row the same bits whatever else is in a call.
 
