@@ -1,39 +1,14 @@
 /* enqueue.c - executions on the caller's own stream and memory, as in attn.h. What it is not: the launch (launch.c). */
-#include <string.h>
-
 #include "internal.h"
 
 #include "system/status.h"
 
-/* Whether a run without keys has nothing of the array, which then may lie nowhere. */
-static bool of_keys(enum array_id id)
-{
-    for (int s = 0; s < ARRAY_SIDES; s++)
-        switch (arrays[id].sides[s]) {
-        case SIDE_KEYS:
-        case SIDE_PAGES:
-        case SIDE_PLACES:
-        case SIDE_PLACE_ROWS: return true;
-        default: break;
-        }
-    return false;
-}
-
-/* Kernels bring the first tile of keys before they know that no row sees any. Where there are none at all it comes from
- * the launch's own memory (put), with strides of 0, and is not used. */
-static void let_nothing_lie_apart(const struct cuda_kernel *k, struct attn_args *a, struct attn_features *f)
-{
-    for (enum array_id id = 0; id < ARRAYS; id++)
-        if (gpu_takes(&k->source, id) && of_keys(id) && arrays[id].kernel_stride.in != IN_NONE)
-            memset(array_at(arrays[id].kernel_stride, a, f), 0, (size_t)array_strides(id) * sizeof(int64_t));
-}
-
 /* Pointers say where arrays begin; they are not followed. */
-static void point(const struct cuda_kernel *k, struct attn_args *a, struct attn_features *f, struct cuda_launch *l)
+static void point(const struct cuda_kernel *k, const struct attn_args *a, struct cuda_launch *l)
 {
-    if (a->kv_len == 0)
-        let_nothing_lie_apart(k, a, f);
     gpu_set_structs(&k->source, a, &l->args, &l->features);
+    if (a->kv_len == 0)
+        gpu_lie_nowhere(&l->args, &l->features);
     l->features.q_end_at = a->batch;
     for (enum array_id id = 0; id < ARRAYS; id++) {
         if (!gpu_takes(&k->source, id))
@@ -54,7 +29,7 @@ static attn_status put(struct cuda_kernel *k, struct cuda_launch *l, struct attn
         return status_because(&gen_err, ATTN_FAILED, err);
     l->room = cuda_room_of(k->target, &k->rooms, l->stream, need, &gen_err);
     for (enum array_id id = 0; id < ARRAYS && l->room && l->args.kv_len == 0; id++)
-        if (of_keys(id))
+        if (gpu_holds_keys(id))
             l->buffer[id] = l->room->memory;
     int result = l->room ? cuda_launch(k, l, &gen_err) : -1;
     cuda_leave(k->target, pushed);
@@ -75,7 +50,7 @@ attn_status cuda_enqueue(struct cuda_kernel *k, const struct run_rules *rules, c
     if (status != ATTN_OK || a.batch == 0 || a.q_len == 0)
         return status;
     struct cuda_launch l = {.stream = stream};
-    point(k, &a, &f, &l);
+    point(k, &a, &l);
     return put(k, &l, err);
 }
 
@@ -88,7 +63,7 @@ bool cuda_takes(const struct cuda_kernel *k, const struct run_rules *rules, cons
     struct gen_error rule = {0};
     if (copy_run(rules, run, &r, NULL) != ATTN_OK || read_run(rules, &r, &a, &f, NULL) != ATTN_OK)
         return true; /* this is wrong for every kernel */
-    point(k, &a, &f, &l);
+    point(k, &a, &l);
     return gpu_takes_rows(&k->source, &l.args, &l.features) && cuda_check_addresses(k, &l, &rule) == 0;
 }
 

@@ -25,6 +25,12 @@ void gpu_move(struct attn_cl_args *args, struct attn_cl_features *features, enum
 /* Tells the kernel whether there is that array, if it asks. */
 void gpu_set_has(struct attn_cl_args *args, struct attn_cl_features *features, enum array_id id, bool has);
 
+/* Kernels bring the first tile of keys before they know that no row sees any. Of a run without keys what would hold some may lie
+ * nowhere: its strides and beginnings become 0, and whoever launches gives it GPU_NOTHING bytes of zeros, which are not used. */
+enum { GPU_NOTHING = 4096 }; /* a row of any type, and a page's number */
+bool gpu_holds_keys(enum array_id id);
+void gpu_lie_nowhere(struct attn_cl_args *args, struct attn_cl_features *features);
+
 /* For the launches of a portable kernel, which are pieces (templates/opencl/pieces.h): makes `piece`, which is all zeros before the
  * first, the next one, and the structs those that it is launched with. Returns 1; 0 if there is no further piece; or -1, and why
  * the run cannot be launched. */

@@ -73,6 +73,30 @@ void gpu_move(struct attn_cl_args *args, struct attn_cl_features *features, enum
     memcpy(at, &offset, sizeof offset);
 }
 
+bool gpu_holds_keys(enum array_id id)
+{
+    for (int s = 0; s < ARRAY_SIDES; s++)
+        switch (arrays[id].sides[s]) {
+        case SIDE_KEYS:
+        case SIDE_PAGES:
+        case SIDE_PLACES:
+        case SIDE_PLACE_ROWS: return true;
+        default: break;
+        }
+    return false;
+}
+
+void gpu_lie_nowhere(struct attn_cl_args *args, struct attn_cl_features *features)
+{
+    for (enum array_id id = 0; id < ARRAYS; id++) {
+        if (!gpu_holds_keys(id))
+            continue;
+        memset(array_at(arrays[id].cl_offset, args, features), 0, arrays[id].cl_offset.size);
+        if (arrays[id].cl_stride.in != IN_NONE)
+            memset(array_at(arrays[id].cl_stride, args, features), 0, arrays[id].cl_stride.size);
+    }
+}
+
 int gpu_next_piece(const struct gpu_source *s, const struct attn_cl_args *whole, const struct attn_cl_features *all,
                    struct attn_cl_piece *piece, struct attn_cl_args *args, struct attn_cl_features *features,
                    struct gen_error *err)

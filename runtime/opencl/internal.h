@@ -90,6 +90,7 @@ struct opencl_slot {
     struct opencl_room room[ARRAYS];
     cl_mem maps;                    /* for level sm90: where groups put their tensor maps */
     struct opencl_room done, parts; /* for kernels that split keys: how many splits are done, and their results */
+    cl_mem nothing;                 /* for runs without keys: GPU_NOTHING bytes of zeros in place of what would hold some */
     cl_event busy;                  /* the last launch on a caller's queue, which uses maps until it ends; or NULL */
     struct opencl_slot *next;
 };

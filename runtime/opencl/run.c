@@ -22,6 +22,8 @@ void opencl_slot_free(const struct opencl_api *api, struct opencl_slot *s)
         api->clReleaseMemObject(s->done.memory);
     if (s->parts.memory)
         api->clReleaseMemObject(s->parts.memory);
+    if (s->nothing)
+        api->clReleaseMemObject(s->nothing);
     if (s->busy)
         api->clReleaseEvent(s->busy);
     if (s->queue)
@@ -101,6 +103,37 @@ static int need_queue(const struct opencl_kernel *k, struct opencl_slot *s, stru
     return opencl_failed(code, "clCreateCommandQueue", err);
 }
 
+/* ---- launches ---- */
+
+static int need_nothing(const struct opencl_kernel *k, struct opencl_slot *s, struct gen_error *err)
+{
+    static const char zeros[GPU_NOTHING] = {0};
+    cl_int code;
+    if (s->nothing)
+        return 0;
+    s->nothing = k->target->cl->api.clCreateBuffer(k->target->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, sizeof zeros,
+                                                   (void *)zeros, &code);
+    if (code != CL_SUCCESS)
+        s->nothing = NULL;
+    return opencl_failed(code, "clCreateBuffer", err);
+}
+
+static int launch(const struct opencl_kernel *k, struct opencl_slot *s, const struct launch *l, cl_event *event,
+                  struct gen_error *err)
+{
+    struct launch without_keys;
+    if (l->args.kv_len > 0)
+        return opencl_levels[k->source.level].launch(k, s, l, event, err);
+    if (need_nothing(k, s, err) != 0)
+        return -1;
+    without_keys = *l;
+    gpu_lie_nowhere(&without_keys.args, &without_keys.features);
+    for (enum array_id id = 0; id < ARRAYS; id++)
+        if (gpu_holds_keys(id))
+            without_keys.buffer[id] = s->nothing;
+    return opencl_levels[k->source.level].launch(k, s, &without_keys, event, err);
+}
+
 /* ---- host arrays ---- */
 
 /* A queue that still reads the caller's memory must not outlive a failure. */
@@ -147,7 +180,7 @@ int opencl_run(struct opencl_kernel *k, const struct attn_args *args, struct gen
     if (result == 0)
         result = opencl_stage(k, b.slot, args, &b.staged, err);
     if (result == 0)
-        result = opencl_levels[k->source.level].launch(k, b.slot, &b.staged.launch, NULL, err);
+        result = launch(k, b.slot, &b.staged.launch, NULL, err);
     if (result == 0)
         result = opencl_download(k, b.slot, &b.staged, err);
     if (result == 0)
@@ -206,7 +239,7 @@ int opencl_run_in_place(struct opencl_kernel *k, const struct attn_args *args, s
     st->launch.features = st->in.features;
     st->launch.queue = b.slot->queue;
     if (result == 0)
-        result = opencl_levels[k->source.level].launch(k, b.slot, &st->launch, NULL, err);
+        result = launch(k, b.slot, &st->launch, NULL, err);
     if (result == 0)
         result = seen_by_host(k, b.slot->queue, st->launch.buffer[ARRAY_O], err);
     if (result == 0)
@@ -244,7 +277,7 @@ static int time_launches(const struct opencl_kernel *k, struct opencl_slot *s, c
     double one;
     *ns = 0;
     while (result == 0 && made < n) {
-        result = opencl_levels[k->source.level].launch(k, s, l, &events[made], err);
+        result = launch(k, s, l, &events[made], err);
         made += result == 0;
     }
     for (int i = 0; i < made; i++) {
@@ -330,6 +363,8 @@ static struct launch launch_on(const struct opencl_kernel *k, const struct attn_
         gpu_set_has(&l.args, &l.features, id, gpu_takes(&k->source, id) && on->buffer[id]);
         l.buffer[id] = on->buffer[id] ? on->buffer[id] : any;
     }
+    if (args->kv_len == 0) /* so that it takes any rows that there are not */
+        gpu_lie_nowhere(&l.args, &l.features);
     return l;
 }
 
@@ -358,7 +393,7 @@ int opencl_enqueue(struct opencl_kernel *k, const struct attn_args *args, const 
     const bool keeps = opencl_levels[k->source.level].keeps_slot;
     if (!event && keeps)
         event = &s->busy;
-    int result = opencl_levels[k->source.level].launch(k, s, &l, event, err);
+    int result = launch(k, s, &l, event, err);
     if (result == 0 && keeps && event != &s->busy && api->clRetainEvent(*event) == CL_SUCCESS)
         s->busy = *event;
     if (result == 0)
