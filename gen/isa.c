@@ -265,7 +265,8 @@ static int read_op(struct reader *r, const char *from, const char *to)
 /* control NAME ; machine, over d (register), x (register) and c (number) */
 static int read_control(struct reader *r, const char *from, const char *to)
 {
-    static const char *const names[] = {"take", "copy", "set", "bump", "step", "down", "back", "clean", "return"};
+    static const char *const names[] = {"take", "copy", "set", "bump", "step", "down",
+                                        "back", "save", "restore", "clean", "return"};
     static const struct pattern pattern = {
         .operands = 3, .operand = {{.letter = 'd'}, {.letter = 'x'}, {.letter = 'c'}}, .same = {-1, -1, -1}};
     struct cell cell[CELLS_MAX];
@@ -275,7 +276,7 @@ static int read_control(struct reader *r, const char *from, const char *to)
         if (strlen(names[i]) == cell[0].size && !memcmp(names[i], cell[0].text, cell[0].size))
             return read_machine(r, &r->t->control[i], &pattern, cell[1]);
     return fail_at(r->err, r->place,
-                   "unknown control '%.*s'; expected take, copy, set, bump, step, down, back, clean or return",
+                   "unknown control '%.*s'; expected take, copy, set, bump, step, down, back, save, restore, clean or return",
                    (int)cell[0].size, cell[0].text);
 }
 
@@ -378,14 +379,14 @@ static int read_isa(struct reader *r, struct lexer *l, const struct isa_table *c
 /* registers VECTOR MASK INTEGER [TILE] */
 static int read_registers(struct reader *r, struct lexer *l)
 {
-    static const int most[CLASS_COUNT] = {32, 7, 9, 8}; /* k0 means no mask; a function may use nine integer registers
-                                                         * freely */
+    /* k0 means no mask; a function may use nine integer registers freely, and one more that it saves */
+    static const int most[CLASS_COUNT] = {32, 7, 10, 8};
     for (int c = CLASS_VEC; c < (l->token.kind == TOKEN_END ? (int)CLASS_TILE : (int)CLASS_COUNT); c++) {
         int64_t n = take_number(l);
         if (!l->failed && (n < 0 || n > most[c]))
             return lex_fail(
                 l,
-                "there are %lld registers; expected at most 32 for vectors, 7 for masks, 9 for integers, 8 for tiles",
+                "there are %lld registers; expected at most 32 for vectors, 7 for masks, 10 for integers, 8 for tiles",
                 (long long)n);
         r->t->registers[c] = (int)n;
     }

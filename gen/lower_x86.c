@@ -426,6 +426,32 @@ static int encode_inst(struct encoder *e, const struct inst *i, size_t start[LOO
     }
 }
 
+/* Whether any value has the register that belongs to the caller. */
+static bool needs_saved(const struct unrolled *u)
+{
+    for (int v = 0; v < u->vals; v++)
+        if (u->val[v].cls == CLASS_INT && u->val[v].reg == REGISTER_SAVED)
+            return true;
+    return false;
+}
+
+/* All instructions, and the return to the caller. */
+static int encode_all(struct encoder *e)
+{
+    const struct place end = e->u->micro->place;
+    const bool saved = needs_saved(e->u);
+    size_t start[LOOPS_MAX];
+    int depth = 0;
+    if (saved && encode_control(e, CONTROL_SAVE, REGISTER_SAVED, 0, 0, end))
+        return -1;
+    for (int i = 0; i < e->u->insts; i++)
+        if (encode_inst(e, &e->u->inst[i], start, &depth))
+            return -1;
+    if (saved && encode_control(e, CONTROL_RESTORE, REGISTER_SAVED, 0, 0, end))
+        return -1;
+    return encode_control(e, CONTROL_CLEAN, 0, 0, 0, end) || encode_control(e, CONTROL_RETURN, 0, 0, 0, end) ? -1 : 0;
+}
+
 /* ---- constants ---- */
 
 static int add_constant(struct encoder *e, const struct arg *a, int bytes, struct place place)
@@ -485,21 +511,14 @@ int encode_x86(struct code *out, const struct unrolled *u,
                void (*note)(void *self, size_t at, size_t size, const char *text), void *self, struct gen_error *err)
 {
     struct encoder e = {.code = out, .u = u, .note = note, .self = self, .err = err};
-    size_t start[LOOPS_MAX];
-    int depth = 0;
     *out = (struct code){0};
     if (collect_constants(&e))
         return -1;
     if (put_constants(&e))
         return gen_out_of_memory(err, "generator");
-    struct place end = u->micro->place;
-    int failed = 0;
-    for (int i = 0; i < u->insts && !failed; i++)
-        failed = encode_inst(&e, &u->inst[i], start, &depth);
-    if (!failed)
-        failed = encode_control(&e, CONTROL_CLEAN, 0, 0, 0, end) || encode_control(&e, CONTROL_RETURN, 0, 0, 0, end);
+    const int failed = encode_all(&e);
     buf_free(&e.text);
-    return failed ? -1 : 0;
+    return failed;
 }
 
 void code_free(struct code *c)

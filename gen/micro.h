@@ -121,6 +121,8 @@ enum control {
     CONTROL_STEP,
     CONTROL_DOWN,
     CONTROL_BACK,
+    CONTROL_SAVE,
+    CONTROL_RESTORE,
     CONTROL_CLEAN,
     CONTROL_RETURN,
     CONTROL_COUNT
@@ -332,6 +334,7 @@ static inline bool is_called(const struct unrolled *u, const struct val *x)
 /* out[-before] to out[-1] are those that it may call. Of env what is in from entry `own` on was set for it alone. */
 int micro_unroll(struct unrolled *out, int before, const struct isa_table *t, const struct micro_file *f, const struct micro *m,
                  const char *name, struct env *env, int own, struct gen_error *err);
+enum { REGISTER_SAVED = 3 }; /* rbx, which is the caller's: it is taken last */
 int registers_assign(struct unrolled *u, struct gen_error *err);
 /* Merges instructions first..middle-1 and middle..end-1 into one stream (weave.c), which computes what the first and
  * then the second would. `by` names the op whose instructions count in the second (NULL: all do), one of which follows

@@ -138,11 +138,24 @@ static void check_line(const struct unrolled *u, const struct code *code, const 
         fail_msg("%s, %s: told '%s', decoded '%s' (%s and %s)", u->isa->name, u->name, line->text, text, mine, theirs);
 }
 
-/* Each jump goes to where its loop's body begins, which is aligned and follows the setting of the counter. */
+/* How many lines from number `from` on name rbx, which is the caller's. */
+static int of_the_caller(const struct listing *l, int from)
+{
+    int n = 0;
+    for (int i = from; i < l->lines; i++)
+        n += strstr(l->line[i].text, "rbx") != NULL;
+    return n;
+}
+
+/* Each jump goes to where its loop's body begins, which is aligned and follows the setting of the counter. What uses rbx
+ * saves it first and brings it back at last. */
 static void check_loops(const struct unrolled *u, const struct code *code, const struct listing *l)
 {
     size_t start[16];
-    int depth = 0, at = 0;
+    const bool saved = of_the_caller(l, 0) > 0;
+    int depth = 0, at = saved;
+    if (saved)
+        assert_string_equal(l->line[0].text, "push rbx");
     for (int k = 0; k < u->insts; k++) {
         const struct inst *i = &u->inst[k];
         if (i->kind == INST_LOOP) {
@@ -164,6 +177,9 @@ static void check_loops(const struct unrolled *u, const struct code *code, const
         }
     }
     assert_int_equal(depth, 0);
+    if (saved)
+        assert_string_equal(l->line[at++].text, "pop rbx");
+    assert_int_equal(of_the_caller(l, at), 0);
     assert_int_equal(at, l->lines - 2);
     assert_string_equal(l->line[at].text, "vzeroupper");
     assert_string_equal(l->line[at + 1].text, "ret");
