@@ -103,7 +103,9 @@
 % let KEY_NUMBERS = 5
 % let ROW_NUMBERS = KEY_NUMBERS + KEYS
 % let REST_NUMBERS = ROW_NUMBERS + W
-% let AT_GROUPS = 2*SPACE
+%# Behind that space lie, in the nearest cache, the queries and outputs of the group under way, where one ends before the next begins.
+% let AT_EXACT = SPACE + (SPLIT ? 0 : GROUP_STATE)
+% let AT_GROUPS = AT_EXACT + SPACE
 %# Parts that share memory pack so many keys at a time, of few keys fewer, and leave there what bounds need to know of them.
 % let PIECE = 4*KEYS
 % let FEW_KEYS = 1024
@@ -177,6 +179,7 @@
 % if not SERIAL and not SPLIT
 % if AHEAD_ROWS
 % micro trip_ahead as trip with SUMS = 0
+% micro clear
 % else
 % micro trip with SUMS = 0
 % end

@@ -30,7 +30,7 @@ static int64_t shared_head(const struct attn_args *a) { return pieces_of(a) * ${
 % end
 static struct space carve(float *at, float *panels, int64_t blocks)
 {
-    struct space w = {at, at + ${SPACE}, at + ${AT_GROUPS}, ${SPLIT ? "" : "at + "}${SPLIT ? "" : AT_NOTES}${SPLIT ? "" : ", "}${ROWWISE ? "at + " : ""}${ROWWISE ? AT_KEPT : ""}${ROWWISE ? ", " : ""}panels, panels + blocks * ${KBLOCK}, ${KEYED ? "panels + blocks * " : ""}${KEYED ? KBLOCK + VBLOCK : ""}${KEYED ? ", " : ""}at + ${AT_STAGE}};
+    struct space w = {at, at + ${AT_EXACT}, at + ${AT_GROUPS}, ${SPLIT ? "" : "at + "}${SPLIT ? "" : AT_NOTES}${SPLIT ? "" : ", "}${ROWWISE ? "at + " : ""}${ROWWISE ? AT_KEPT : ""}${ROWWISE ? ", " : ""}panels, panels + blocks * ${KBLOCK}, ${KEYED ? "panels + blocks * " : ""}${KEYED ? KBLOCK + VBLOCK : ""}${KEYED ? ", " : ""}at + ${AT_STAGE}};
     return w;
 }
 % if not SPLIT
@@ -48,7 +48,7 @@ int64_t ${NAME}_workspace(const struct attn_args *a)
 
 /* One group of ${MR} rows of queries of ${BESIDE ? "the heads that share a KV head" : "one head"}. */
 struct group {
-    float *q, *o, *state;
+    float *q, *o, *state${SPLIT ? "" : ", *room"};
 % if BESIDE
     int64_t first, rows;       /* its first row, in the order of head and query, and how many there are */
 % if ACROSS
@@ -129,6 +129,31 @@ static int64_t until_join(int64_t last, int64_t now, int lse)
 % include "c/woven_modify.t"
 
 % end
+% if not SPLIT
+/* From now on the queries and outputs of a group lie at `at`. */
+static void move_to(struct group *g, float *at)
+{
+    g->q = at, g->o = at + ${GROUP_O}, g->sums = at + ${GROUP_Z}, g->parts = at + ${GROUP_Z + COLUMN};
+}
+
+/* Packs the queries of a group where they are to lie. */
+static void pack_queries(const struct head *x, const struct group *g)
+{
+    const struct attn_args *a = x->a;
+    const ${CQ} *q = (const ${CQ} *)a->q + x->s->q_at + g->h * a->q_stride[1] + g->i0 * a->q_stride[2];
+    for (int64_t i = 0; i < ${MR}; i += ${W}) {
+        int64_t ld = a->q_stride[2];
+        const ${CQ} *from = queries_at(i < g->rows ? q + i * ld : q, &ld, g->rows - i, (${CQ} *)x->w->stage);
+% if PARTS == 2
+        for (int64_t r = 0; r < ${W}; r++)
+            open_query(from + r * ld, g->q + i * ${LDQ} + r * ${W});
+% else
+        pack_q(from, g->q + i * ${LDQ}, ld);
+% end
+    }
+}
+
+% end
 % include "c/woven_close.t"
 % if SPLIT
 % include "c/woven_few.t"
@@ -145,26 +170,17 @@ static void place_group(const struct head *x, struct group *g, int64_t h, int64_
     g->whole = (first_key(s, i0 + ${MR - 1}) + ${KEYS - 1}) / ${KEYS}, g->unwhole = end_key(s, i0) / ${KEYS};
 }
 
-/* Packs the rows of a group at `at`${ROWWISE ? "" : ", and finds what their exponents are relative to"}. Those that see nothing, or are done exactly, are done then; returns
- * whether there is more to do. */
-static int open_group(const struct head *x, struct group *g, float *at)
+/* Packs the queries of a group, at `near` or, if that is 0, in its room${ROWWISE ? "" : ", and finds what their exponents are relative to"}. Groups that see nothing, or are
+ * done exactly, are done then; returns whether there is more to do. */
+static int open_group(const struct head *x, struct group *g, float *room, float *near)
 {
-    const struct attn_args *a = x->a;
-    const ${CQ} *q = (const ${CQ} *)a->q + x->s->q_at + g->h * a->q_stride[1] + g->i0 * a->q_stride[2];
     uint32_t norms[${2*W}];
     float bound;
-    g->q = at, g->o = at + ${GROUP_O}, g->sums = at + ${GROUP_Z}, g->parts = at + ${GROUP_Z + COLUMN}, g->state = at + ${GROUP_STATE};
-    for (int64_t i = 0; i < ${MR}; i += ${W}) {
-        int64_t ld = a->q_stride[2];
-        const ${CQ} *from = queries_at(i < g->rows ? q + i * ld : q, &ld, g->rows - i, (${CQ} *)x->w->stage);
-% if PARTS == 2
-        for (int64_t r = 0; r < ${W}; r++)
-            open_query(from + r * ld, g->q + i * ${LDQ} + r * ${W});
-% else
-        pack_q(from, g->q + i * ${LDQ}, ld);
-% end
-    }
-    memset(g->o, 0, ${(GROUP_STATE - GROUP_O)*4});
+    g->room = room, g->state = room + ${GROUP_STATE};
+    move_to(g, near ? near : room);
+    pack_queries(x, g);
+    if (x->a->lse)
+        memset(g->parts, 0, ${COLUMN*4});
     query_norms(g->q, (int32_t *)norms);
 % if not ROWWISE or BOUNDED
     bound = root_bound(real_of(norms[0]) * x->norm) * x->steep * ${PARTS*KEY_PARTS > 1 ? "1.02f; /* a vector is up to 1/128 longer than that of its parts */" : "1.001f;"}
@@ -173,13 +189,13 @@ static int open_group(const struct head *x, struct group *g, float *at)
     g->fine = !(bound < 192.0f); /* 2^-17 of such a score is half of what an LSE may be off */
 % end
 % if SOFTCAP and (not ROWWISE or BOUNDED)
-    if (bound > a->features->softcap * 1.4441f)
-        bound = a->features->softcap * 1.4441f;
+    if (bound > x->a->features->softcap * 1.4441f)
+        bound = x->a->features->softcap * 1.4441f;
 % end
 % if ROWWISE
     float base = 0.0f;
     begin(g->state, &base);
-    g->total = g->q + ${GROUP_TOTAL}, g->joins = (g->end - 1) / ${JOINS} > g->begin / ${JOINS};
+    g->total = room + ${GROUP_TOTAL}, g->joins = (g->end - 1) / ${JOINS} > g->begin / ${JOINS};
     if (g->joins)
         memset(g->total, 0, ${RESULT*4});
 % if BOUNDED
@@ -194,6 +210,8 @@ static int open_group(const struct head *x, struct group *g, float *at)
     begin(g->state, &g->base);
     if (g->begin == g->end || x->exact || !(bound < 100000.0f)) {
 % end
+        move_to(g, room); /* what is near may be another group's, which is under way */
+        memset(g->o, 0, ${(GROUP_STATE - GROUP_O)*4});
         close_group(x, g, g->begin < g->end);
         g->end = g->begin;
         return 0;
@@ -222,6 +240,7 @@ struct walk {
 % end
     float *room[${GROUPS + 2}];      /* where groups can be opened: first where one ended last, which is in the cache */
     int64_t rooms;                   /* how many are free */
+    float *near;                     /* where each group has its queries and outputs, if one ends before the next begins; or 0 */
 };
 
 /* The next tile's head and first row; the tiles that see the most keys come first. */
@@ -253,7 +272,7 @@ static int open_tile(const struct head *x, struct walk *k)
             k->end = most(k->end, g->end);
             k->visit = k->visit < 0 ? g->begin : least(k->visit, g->begin);
         } else
-            open_group(x, g, k->room[k->rooms - 1]);
+            open_group(x, g, k->room[k->rooms - 1], k->near);
     }
     k->u += k->cuts;
     k->at = -1;
@@ -275,7 +294,7 @@ static int advance(const struct head *x, struct walk *k)
         }
         struct group *g = k->tile[k->at];
         k->block = most(g->begin, k->visit), k->stop = least(g->end, k->visit + k->reach);
-        if (k->block < k->stop && (g->q || open_group(x, g, k->room[k->rooms - 1]))) {
+        if (k->block < k->stop && (g->q || open_group(x, g, k->room[k->rooms - 1], k->near))) {
             k->rooms -= k->block == g->begin;
 % if AHEAD_ROWS
             look_ahead(x, k);
@@ -331,7 +350,9 @@ static void attend(const struct head *x, struct walk *k)
     k->busy[0] = k->busy[1] = 0;
     for (k->rooms = 0; k->rooms < ${GROUPS + 2}; k->rooms++)
         k->room[k->rooms] = x->w->groups + k->rooms * ${GROUP_ALL};
-    int more = advance(x, k), lse = x->a->lse != 0;
+    int lse = x->a->lse != 0;
+    k->near = k->reach >= blocks_of(x->a) && !lse ? space + ${SPACE} : 0;
+    int more = advance(x, k);
 % if ROWWISE
     set_space(x, space);
 % else
@@ -351,6 +372,16 @@ static void attend(const struct head *x, struct walk *k)
 % end
     while (more || now || last) {
         next = more ? k->tile[k->at] : 0, next_block = k->block;
+% if AHEAD_ROWS
+        int fresh = last && last_block == last->begin;
+        if (fresh && (!now || !next || lse${ROUGH ? " || next->fine" : ""}))
+            memset(last->o, 0, ${(GROUP_Z + COLUMN - GROUP_O)*4});
+        else if (fresh)
+            clear(last->o);
+% else
+        if (last && last_block == last->begin)
+            memset(last->o, 0, ${(GROUP_Z + COLUMN - GROUP_O)*4});
+% end
 % if SERIAL
 % if not ROWWISE
         if (now)
@@ -399,9 +430,9 @@ static void attend(const struct head *x, struct walk *k)
                 trip_lse(at, n);
             else {
 % end
-            for (int64_t left = n; left > 0;) {
-                int64_t m = fetch_by(k, left, at, &stride);
-                trip(at, m, stride);
+            for (int64_t left = n; left > 0; fresh = 0) {
+                int64_t m = fetch_by(k, fresh ? 1 : left, at, &stride);
+                trip(at, m, stride, fresh ? 0 : ${W});
                 left -= m, at[0] += m * ${KBLOCK}, at[2] += m * ${VBLOCK};
             }
 % if not ROWWISE
@@ -427,7 +458,7 @@ static void attend(const struct head *x, struct walk *k)
 % end
         if (last && last_block + 1 == last->end) {
             close_group(x, last, 0);
-            k->room[k->rooms++] = last->q;
+            k->room[k->rooms++] = last->room;
         }
 % if MODIFY
         if (next)

@@ -30,6 +30,10 @@ static void redo(const struct head *x, struct group *g)
 % end
     space[${FACTOR}] = x->factor;
     space[${FACTOR + 2}] = x->hidden;
+% if not SPLIT
+    move_to(g, g->room); /* its queries' place may be another group's by now */
+    pack_queries(x, g);
+% end
     memset(g->o, 0, ${(GROUP_STATE - GROUP_O)*4});
     for (int64_t r = 0; r < ${2*STATE}; r++)
         g->state[r] = r % ${STATE} < ${SUM} ? MINUS_INFINITY : 0.0f;

@@ -1,6 +1,6 @@
 /* test_trips.c - micro-kernels for prompts on tiles, in every lowering that is here: a trip of the pipeline must give the very
- * bits of its parts one after another; and keys behind the ends of intervals, half a block at a time, against what the
- * comment says.
+ * bits of its parts one after another, and a group's first one, for which only the first rows of outputs are cleared, those that
+ * it gives over zeros; and keys behind the ends of intervals, half a block at a time, against what the comment says.
  * What it is not: what else there is on tiles (test_across.c), and what kernels make of it (test_woven.c).
  *     ATTN_SEED      where random data begin */
 #define _GNU_SOURCE
@@ -24,11 +24,11 @@
 #include "../kit/seed.h"
 
 /* Sides of a tile, of a block and of the rows of the kernel below; slots. */
-enum { SIDE = 16, KEYS = 64, ROWS = 32, COLUMN = 512, TRIPS = 3, ROUNDS = 6, TIMEOUT = 120, UNITS = 8, BATCHES = 2 };
+enum { SIDE = 16, KEYS = 64, ROWS = 32, COLUMN = 512, TRIPS = 3, ROUNDS = 12, TIMEOUT = 120, UNITS = 8, BATCHES = 2 };
 static const char kernel_name[] = "attn_bf16_d96v40_causal_on_amx_q64k1024_r32x4u2_table";
 static const char *const names_of[BATCHES][UNITS] = {
     {"cut_half"},
-    {"tiles_on", "tiles_off", "trip", "values", "words", "scores"},
+    {"tiles_on", "tiles_off", "trip", "clear", "values", "words", "scores"},
 };
 
 struct suite {
@@ -108,19 +108,24 @@ static int check_trips(const struct suite *s, int form, uint64_t *random)
 {
     const uint64_t seed = random_next(random);
     const int64_t n = 1 + (int64_t)random_below(random, TRIPS);
+    const bool fresh = n == 1; /* a group has one such trip */
     float *q = numbers(ROWS * s->ldq, DTYPE_BF16, random), *k = numbers(TRIPS * s->kblock, DTYPE_BF16, random);
     float *v = numbers(TRIPS * s->vblock, DTYPE_BF16, random);
     struct work t[2];
     for (int i = 0; i < 2; i++)
         t[i] = work_of(s, &(uint64_t){seed});
     float *at[7] = {k, q, v, t[1].o, t[1].o, t[1].w, q};
+    if (fresh) {
+        memset(t[0].o, 0, (size_t)(s->columns + 1) * COLUMN * sizeof(float));
+        CALL(1, "clear", AT(t[1].o));
+    }
     CALL(1, "tiles_on", 0);
     for (int64_t j = 0; j < n; j++) {
         CALL(1, "values", AT(t[0].w), AT(v + j * s->vblock), AT(t[0].o));
         CALL(1, "words", AT(t[0].w));
         CALL(1, "scores", AT(q), AT(k + j * s->kblock), AT(t[0].w));
     }
-    CALL(1, "trip", AT(at), n, 0);
+    CALL(1, "trip", AT(at), n, 0, fresh ? 0 : SIDE);
     CALL(1, "tiles_off", 0);
     const int failed = compare(s, form, "of a trip, slot", &t[0], &t[1]);
     for (int i = 0; i < 2; i++)
