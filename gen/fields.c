@@ -189,7 +189,7 @@ bool variant_in_pairs(const struct variant *v, enum isa isa)
 
 bool variant_may_couple(const struct variant *v, enum isa isa)
 {
-    return isa == ISA_AVX512BF16 && variant_is_narrow(v) && variant_dtype_kv(v) != DTYPE_FP8 && !v->field[F_INVARIANT];
+    return isa == ISA_AVX512BF16 && variant_is_narrow(v) && !v->field[F_INVARIANT];
 }
 
 bool variant_is_wide(const struct variant *v)

@@ -20,7 +20,7 @@
  * bits for any number of parts.
  *
  * It must not be called on a processor that lacks one of these features: avx2 fma f16c avx512f avx512dq avx512bw
- * avx512vl avx512vnni avx512bf16. It does not check that.
+ * avx512vl avx512vbmi avx512vnni avx512bf16. It does not check that.
  * Where the compiler knows no vectors of that kind, or ATTN_PLAIN_C is defined, it is plain C, which runs on any
  * processor and is many times slower.
  *
@@ -96,6 +96,7 @@ int attn_bf16_d64_causal_on_avx512bf16_q128k256_r8x2u2(const struct attn_args *a
 #include <avx512bwintrin.h>
 #include <avx512dqintrin.h>
 #include <avx512vlintrin.h>
+#include <avx512vbmiintrin.h>
 #include <avx512vnniintrin.h>
 #include <avx512bf16intrin.h>
 #endif
@@ -211,8 +212,9 @@ typedef __m512 vec;
 typedef __m512i ivec;
 typedef __mmask16 kmask;
 #define OP static inline __attribute__((always_inline, \
-    target("avx512f,avx512dq,avx512bw,avx512vl,avx512vnni,avx512bf16,avx2,fma,f16c")))
-#define KERNEL static __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx512vnni,avx512bf16,avx2,fma,f16c")))
+    target("avx512f,avx512dq,avx512bw,avx512vl,avx512vbmi,avx512vnni,avx512bf16,avx2,fma,f16c")))
+#define KERNEL static __attribute__( \
+    (target("avx512f,avx512dq,avx512bw,avx512vl,avx512vbmi,avx512vnni,avx512bf16,avx2,fma,f16c")))
 #pragma GCC diagnostic push /* where gcc does not optimise, its header has macros */
 #pragma GCC diagnostic ignored "-Wsign-conversion"
 OP vec v_load(const float *m) { return _mm512_loadu_ps(m); }

@@ -125,9 +125,11 @@ static double coupled(const struct variant *v, const struct cpu *cpu)
         return 1;
     if (dtype_values(kv) > 1 && (f[F_ROWS] != 4 || f[F_HEAD_DIM] % 128 || variant_head_dim_v(v) % 128))
         return 1;
+    if (kv == DTYPE_FP8 && (f[F_VECS] % 4 || f[F_HEAD_DIM] % 64 || variant_head_dim_v(v) % 64))
+        return 1;
     if (maker_of(cpu)->dot_rate < 1)
         return 1.2;
-    return kv == DTYPE_INT8 ? 0.86 : kv == DTYPE_Q8_0 ? 0.85 : 0.6;
+    return kv == DTYPE_INT8 ? 0.86 : kv == DTYPE_Q8_0 ? 0.85 : kv == DTYPE_FP8 ? 0.5 : 0.6;
 }
 
 static struct shape read_shape(const struct variant *v, const struct tune_target *t, const struct cpu *cpu)

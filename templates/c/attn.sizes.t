@@ -42,7 +42,9 @@
 %# Then kernels of few queries read numbers that are smaller by this than what is stored: scales of rows make up for it.
 % let SHRUNK = FEW and TOGETHER ? 256 : 1
 %# Where narrow values are multiplied as pairs (few_pairs.micro): all of what is stored in them are bf16 numbers.
-% let COUPLES = FEW and NARROW and not TILES and has_op("couplef") and TKV != "fp8" and BK % (2*KB) == 0 and (not BLOCKS or R == 4 and HD % 128 == 0 and HDV % 128 == 0) ? 1 : 0
+% let COUPLES = FEW and NARROW and not TILES and has_op("couplef") and BK % (2*KB) == 0 and (not BLOCKS or R == 4 and HD % 128 == 0 and HDV % 128 == 0) and (TKV != "fp8" or HD % 64 == 0 and HDV % 64 == 0 and NV % 4 == 0) ? 1 : 0
+%# Codes of fp8 become pairs by tables, 64 at a time.
+% let CODES = COUPLES and TKV == "fp8"
 % let P_PAIRS = PAIRS or COUPLES
 %# What the blocks of values are times, and probabilities for each of them, where values in blocks are multiplied as pairs. A panel has
 %# PROBS_STEP probabilities of its own, and FIX_STEP of what outputs and the tile's products are times.
@@ -51,8 +53,8 @@
 % let FIX_STEP = P_BLOCKS > 1 ? NR/VALUES*2*W : 0
 %# And they widen numbers or the scales of blocks by way of memory where that is cheaper. For scales it always is. E4M3 takes 0.93 to 0.97
 %# of the time that way on a Xeon under 4 rows, and 1.23 to 1.26 times as long under 8; fewer rows were not timed.
-% let THROUGH = FEW and (TOGETHER and R == 4 or BLOCKS) and has_op("halvesm") ? 1 : 0
-% let SPARE = TKV == "fp8" ? (has_op("codes") ? 2 : 4) : BLOCKS ? 2 : 0
+% let THROUGH = FEW and not CODES and (TOGETHER and R == 4 or BLOCKS) and has_op("halvesm") ? 1 : 0
+% let SPARE = CODES ? 6 : TKV == "fp8" ? (has_op("codes") ? 2 : 4) : BLOCKS ? 2 : 0
 % let ROOM = (REGISTERS ? REGISTERS - 3 : 29) - SPARE
 % let VR = R % 8 == 0 and 8*(NV + 1) <= ROOM ? 8 : R % 4 == 0 and 4*(NV + 1) <= ROOM ? 4 : R % 2 == 0 and 2*(NV + 1) <= ROOM ? 2 : 1
 % let DQ = LDQ/W
@@ -159,7 +161,7 @@
 % let Q_TILES = BYTE_TILES ? FACTORS + 2*W : INTS
 % let STEPS = ceil_div(HD, 32)
 % let BYTE_STEPS = BLOCKS ? KEY_PIECES*WINDOWS*2 : ceil_div(HD, 64)
-% let QUERIES = FEW ? BYTE_TILES ? Q_TILES + BYTE_STEPS*256 : INTEGERS ? FACTORS + 2*W + (QUARTERS ? R*LDW : 0) : QUARTERS and TILED ? FACTORS : TILES ? Q_TILES + STEPS*256 : INTS : SCORES
+% let QUERIES = FEW ? BYTE_TILES ? Q_TILES + BYTE_STEPS*256 : INTEGERS ? FACTORS + 2*W + (QUARTERS ? R*LDW : 0) : QUARTERS and TILED or CODES ? FACTORS : TILES ? Q_TILES + STEPS*256 : INTS : SCORES
 % let FEW_PART = round_up(BQ/R*QUERIES*4, 64)
 % let FEW_RESULT = BQ/R*RESULTS*4
 % let FEW_O = FEW_PART + FEW_RESULT
@@ -249,7 +251,12 @@
 % assert not TABLE, "where isa amx splits narrow keys, table must be left out"
 % end
 % assert not BLOCKS or NR % VALUES == 0, "micro.vecs times the vector's width must be a multiple of 32 where keys are split and numbers are in blocks of 32"
+% if CODES
+% micro in_eights
+% micro score_codes with MR = W
+% else
 % micro score_rows with MR = W
+% end
 % micro softmax_rows
 % micro cut_rows
 % if SCALED

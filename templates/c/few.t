@@ -159,6 +159,8 @@ static void pack(const struct rows *x, const struct space *w)
         integers_of((const ${CQ} *)(const void *)(to + ${FACTORS + 2*W}), to);
 % elif INTEGERS
         integers_of((const ${CQ} *)w->stage, to);
+% elif CODES
+        in_eights((const ${CQ} *)w->stage, to + ${INTS});
 % elif QUARTERS and TILED
         in_quarters((const ${CQ} *)w->stage, to + ${INTS});
 % elif TILES

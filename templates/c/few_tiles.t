@@ -47,7 +47,7 @@ static void one_tile(const struct rows *x, const struct space *w, int64_t t, con
 % if SCALED
     scales_of(x, j, n, s);
 % end
-    score_rows(q, y->k, s, y->next_k, y->ldk);
+    ${CODES ? "score_codes" : "score_rows"}(q, y->k, s, y->next_k, y->ldk);
 % if MODIFY
     modify(x, w, s, t, j, n);
 % end

@@ -148,6 +148,8 @@ int64_t part_of(const struct job *j, int64_t c, int64_t vectors)
 int64_t output_of(const struct job *j, int64_t c, int64_t vectors)
 {
     int64_t w = j->z.W, pair = c / (2 * w), four = c % (2 * w) / 4;
+    if (j->z.CODES)
+        return c / (4 * w) * 4 * w + c % 16 / 4 * w + c % (4 * w) / 16 * 4 + c % 4;
     if (!j->z.PARTED_O || !j->z.PAIRS)
         return parted_at(j, c, j->z.PARTED_V ? vectors / 2 : 0);
     return pair < vectors / 2 ? pair * 2 * w + four % 2 * w + four / 2 * 4 + c % 4 : c;
@@ -156,7 +158,7 @@ int64_t output_of(const struct job *j, int64_t c, int64_t vectors)
 /* The other way round, of a row of output. */
 int64_t whole_of(const struct job *j, int64_t at)
 {
-    for (int64_t c = 0; j->z.PARTED_O && j->z.PAIRS; c++)
+    for (int64_t c = 0; j->z.CODES || (j->z.PARTED_O && j->z.PAIRS); c++)
         if (output_of(j, c, j->z.CV) == at)
             return c;
     int64_t w = j->z.W, pair = at / (2 * w), parted = j->z.PARTED_V ? j->z.CV / 2 : 0;

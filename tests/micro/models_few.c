@@ -22,10 +22,16 @@ static float query(const struct job *j, int64_t row, int64_t column)
     return get_element(j, 0, row * j->z.LDQ * j->z.PER + part_of(j, column, j->z.DQ));
 }
 
-/* Queries, and the scale behind them. */
+/* Queries, and the scale behind them; where codes of fp8 become pairs, the same behind all else, in the order of theirs. */
 static void queries(struct job *j, float scale)
 {
-    slots(j, 0, j->z.R * j->z.LDQ + 1);
+    const int64_t all = j->z.R * j->z.LDQ;
+    slots(j, 0, j->z.CODES ? j->z.INTS + all / 2 : all + 1);
+    for (int64_t i = 0; i < all && j->z.CODES; i++) {
+        const int64_t d = i % j->z.LDQ, at = d / 64 * 64 + d % 16 / 8 * 32 + d % 64 / 16 * 8 + d % 8;
+        set(j, 0, i, dtype_round(DTYPE_BF16, get(j, 0, i)));
+        dtype_store(DTYPE_BF16, j->arg[0].before, 2 * j->z.INTS + i - d + at, get(j, 0, i));
+    }
     set(j, 0, j->z.R * j->z.LDQ, scale);
 }
 
@@ -251,6 +257,13 @@ static void values(struct job *j, int64_t keys, int64_t ld, int fix)
         }
 }
 
+/* All codes of a type of bytes one after another, NaN among them, in values. */
+static void all_codes(struct job *j, int p)
+{
+    for (int64_t i = 0; j->kind == 3 && dtype_size(j->kv) == 1 && i < j->arg[p].count; i++)
+        j->arg[p].before[i] = (uint8_t)(i + i / 256);
+}
+
 static void value_rows(struct job *j)
 {
     const struct sizes *z = &j->z;
@@ -261,6 +274,7 @@ static void value_rows(struct job *j)
     memory(j, 2, DTYPE_F32, (z->VR - 1) * z->LDO + columns);
     memory(j, 3, DTYPE_F32, z->THROUGH ? z->BUFFER - z->PROBS : z->COUPLES ? z->W + z->VR : z->VR);
     passage(j, 3, z->PASSAGE - z->PROBS);
+    all_codes(j, 1);
     memory(j, 4, j->kv, 1);
     integer(j, 5, step(j, ld));
     values(j, z->BK, ld, 3);

@@ -47,6 +47,54 @@ static void spread_blocks(struct job *j)
         want(j, 1, i, block_scale(j, 0, i % (z->R * z->BK) / z->R * ld + i / (z->R * z->BK)), 0);
 }
 
+/* Where the pairs of a key in fp8 have column d: of every 64 the first eight of each 16, and the others. */
+static int64_t in_eights_at(int64_t d)
+{
+    return d / 64 * 64 + d % 16 / 8 * 32 + d % 64 / 16 * 8 + d % 8;
+}
+
+static void in_eights(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    memory(j, 0, j->q, z->R * z->HD);
+    memory(j, 1, DTYPE_F32, z->R * z->HD / 2);
+    for (int64_t i = 0; i < z->R * z->HD; i++) {
+        uint16_t to[2];
+        const int64_t at = i / z->HD * z->HD + in_eights_at(i % z->HD);
+        if (at % 2)
+            continue; /* the neighbour of a column is its pair's other one */
+        memcpy(to, j->arg[0].before + 2 * i, 4);
+        want_integer(j, 1, at / 2, (int32_t)(to[0] | (uint32_t)to[1] << 16));
+    }
+}
+
+/* One of the data is all codes, NaN among them. */
+static void score_codes(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    const int64_t ld = z->HD + j->kind % 3 * 5;
+    memory(j, 0, DTYPE_F32, z->INTS + z->R * z->LDW);
+    memory(j, 1, j->kv, (z->BK - 1) * ld + z->HD);
+    memory(j, 2, DTYPE_F32, z->BUFFER);
+    memory(j, 3, j->kv, 1); /* a hint, of no effect */
+    integer(j, 4, ld);
+    for (int64_t i = 0; i < j->arg[1].count && j->kind == 2; i++)
+        j->arg[1].before[i] = (uint8_t)i;
+    for (int64_t i = 0; i < z->R * z->HD; i++)
+        dtype_store(DTYPE_BF16, j->arg[0].before, 2 * z->INTS + i, random_normal(&j->random));
+    for (int64_t i = 0; i < z->R * z->BK; i++) {
+        const int64_t c = i / z->R, row = 2 * z->INTS + i % z->R * z->HD;
+        const double scale = (double)get(j, 0, z->R * z->LDQ) * (double)get(j, 2, z->K_SCALES + i);
+        double sum = 0, size = 0;
+        for (int64_t d = 0; d < z->HD; d++) {
+            const double term = (double)dtype_load(DTYPE_BF16, j->arg[0].before, row + in_eights_at(d)) *
+                                (double)number(j, 1, c * ld, d) / z->SHRUNK;
+            sum += term, size += fabs(term);
+        }
+        want(j, 2, i, scale * sum, fabs(scale) * (double)(z->HD + 2) * 0x1p-24 * size + TINY);
+    }
+}
+
 /* A key's product with row i, which may be off by *error. */
 static double product(const struct job *j, int64_t i, int64_t key, int64_t ld, double (*at)(const struct job *j, int64_t i),
                       double *error)
@@ -118,6 +166,8 @@ static void score_eights(struct job *j)
 }
 
 const struct model pair_models[] = {
+    {"in_eights", in_eights},
+    {"score_codes", score_codes},
     {"in_quarters", in_quarters},
     {"spread_blocks", spread_blocks},
     {"score_quarters", score_quarters},
