@@ -9,7 +9,6 @@
 % assert not SPLIT, "isa portable does not split keys; split must be left out"
 % assert COPY == "plain" and LOOP == "joint" and UNSWIZZLED + SHARED_Q == 0 and ORDER == "heavy" and not WIDENED, "copy, loop, unswizzled, shared_q, order and widened belong to isas sm90 and sm80"
 % assert not SERIAL, "serial belongs to isas sm90 and amx"
-% assert GQ >= 1 and GX >= 1, "group.rows and group.lanes must be at least 1"
 % assert U % 4 == 0, "unroll must be a multiple of 4: queries are read four elements at a time"
 % let ITEMS = GQ*GX
 % let LANE = NV*VW
@@ -44,6 +43,10 @@
 % let LOG2E = BIAS != "none" ? "" : " * 1.44269504f"
 % let GET_KV = DTYPE_KV == DTYPE ? "get4" : "get4_kv"
 % assert MR*NV*BLOCKS <= 512 and MR*CV*TURNS <= 4096, "a work-item holds too much: micro.rows, tile.q or tile.k must be smaller"
+%# What is written out in full: products of a turn's rows with four rows of values, and with unroll columns of keys. NVRTC's time grows
+%# with the square of it: 256 vectors of output take it up to 47 s, and with 1280 it does not end within ten minutes.
+% assert MR*CV <= 128, "a work-item's rows have more than 128 vectors of output, over which compilers take minutes; micro.rows must be smaller, or group.lanes or vector larger"
+% assert MR*NV*U <= 1024, "unroll times the vectors of a work-item's scores is above 1024; unroll, micro.rows or micro.vecs must be smaller"
 % let VALUES = type_values(DTYPE_KV)
 % let UNIT = VALUES > 1 ? type_bytes(DTYPE_KV) : 1
 % assert HD % VALUES == 0 and HDV % VALUES == 0, "q8_0 and q4_0 are blocks of 32 numbers; head_dim must be a multiple of 32"
