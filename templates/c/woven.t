@@ -174,7 +174,7 @@ static void place_group(const struct head *x, struct group *g, int64_t h, int64_
  * done exactly, are done then; returns whether there is more to do. */
 static int open_group(const struct head *x, struct group *g, float *room, float *near)
 {
-    uint32_t norms[${2*W}];
+    uint32_t norms[${W}];
     float bound;
     g->room = room, g->state = room + ${GROUP_STATE};
     move_to(g, near ? near : room);

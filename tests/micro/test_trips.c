@@ -1,6 +1,7 @@
 /* test_trips.c - micro-kernels for prompts on tiles, in every lowering that is here: a trip of the pipeline must give the very
  * bits of its parts one after another, and a group's first one, for which only the first rows of outputs are cleared, those that
- * it gives over zeros; and keys behind the ends of intervals, half a block at a time, against what the comment says.
+ * it gives over zeros; and keys behind the ends of intervals, half a block at a time, and the lengths of queries, against
+ * what the comments say.
  * What it is not: what else there is on tiles (test_across.c), and what kernels make of it (test_woven.c).
  *     ATTN_SEED      where random data begin */
 #define _GNU_SOURCE
@@ -27,7 +28,7 @@
 enum { SIDE = 16, KEYS = 64, ROWS = 32, COLUMN = 512, TRIPS = 3, ROUNDS = 12, TIMEOUT = 120, UNITS = 8, BATCHES = 2 };
 static const char kernel_name[] = "attn_bf16_d96v40_causal_on_amx_q64k1024_r32x4u2_table";
 static const char *const names_of[BATCHES][UNITS] = {
-    {"cut_half"},
+    {"cut_half", "query_norms"},
     {"tiles_on", "tiles_off", "trip", "clear", "values", "words", "scores"},
 };
 
@@ -77,6 +78,33 @@ static int check_cut(const struct suite *s, int form, uint64_t *random)
                 failed = wrong(lowerings[form].name, "score", at, (double)x[at], (double)(cut ? hidden[0] : before[at]));
         }
     return failed;
+}
+
+/* In all lanes; a row that is no number is longer than all others. */
+static int check_norms(const struct suite *s, int form, uint64_t *random)
+{
+    float *q = numbers(ROWS * s->ldq, DTYPE_BF16, random), got[SIDE], pair[2], expected = 0;
+    const bool none = random_below(random, 4) == 0;
+    if (none)
+        memcpy(&q[random_below(random, (uint64_t)(ROWS * s->ldq))], &(uint32_t){0x7fc03f80u}, 4);
+    CALL(0, "query_norms", AT(q), AT(got));
+    for (int64_t r = 0; r < ROWS; r++) {
+        double sum = 0;
+        for (int64_t i = 0; i < s->ldq; i++) {
+            dtype_load_row(DTYPE_BF16, &q[r / SIDE * SIDE * s->ldq + i / SIDE * SIDE * SIDE + r % SIDE * SIDE + i % SIDE], 0, 2, pair);
+            sum += (double)pair[0] * (double)pair[0] + (double)pair[1] * (double)pair[1];
+        }
+        expected = (float)sum > expected ? (float)sum : expected;
+    }
+    free(q);
+    for (int i = 0; i < SIDE; i++)
+        if (none ? !isnan(got[i]) : !(fabsf(got[i] - expected) <= 1e-5f * expected))
+            return wrong(lowerings[form].name, "length, lane", i, (double)got[i], none ? (double)NAN : (double)expected);
+    return 0;
+}
+static int check_vectors(const struct suite *s, int form, uint64_t *random)
+{
+    return check_cut(s, form, random) + check_norms(s, form, random);
 }
 
 /* What is there before some trips: the space that they share, and outputs. */
@@ -136,7 +164,7 @@ static int check_trips(const struct suite *s, int form, uint64_t *random)
 
 /* ---- the suite ---- */
 
-static int (*const checks[BATCHES])(const struct suite *, int, uint64_t *) = {check_cut, check_trips};
+static int (*const checks[BATCHES])(const struct suite *, int, uint64_t *) = {check_vectors, check_trips};
 
 static int check_all(void *arg)
 {
