@@ -14,13 +14,16 @@
 % let KEY_PARTS = BLOCKS ? (NIBBLES ? 2 : 3) : KEYED ? 1 : PARTS
 % let ROUGH = KEY_PARTS == 3 and PARTS == 1 ? 1 : 0
 % let MULTIPLIED = KEY_PARTS - ROUGH
+%# So third parts lie apart, and are packed when a group first wants them; where keys are split, each block of them has all of its parts.
+% let THIRDS = ROUGH and not SPLIT ? 1 : 0
+% let STORED = KEY_PARTS - THIRDS
 % let PLANES = KEYED ? 1 : BLOCKS and TO != "bf16" ? 2 : PARTS
 % let TOGETHER = TKV == "fp8" and has_op("allcodes") ? 1 : 0
 % let TROW = "bf16"
 %# Slots of a row of queries or keys, once, and packed; elements of a row of values before it is packed.
 % let LDX = round_up(ceil_div(HD, PER), W)
 % let LDQ = PARTS*LDX
-% let LDK = KEY_PARTS*LDX
+% let LDK = STORED*LDX
 % let STEPS = LDX/W
 % let CV = ceil_div(HDV, W)
 % let LDO = CV*W
@@ -60,6 +63,7 @@
 % let KBLOCK = KEYS*LDK
 % let PLANE = CT*2*W*W
 % let VBLOCK = PLANES*PLANE
+% let TBLOCK = THIRDS*KEYS*LDX
 %# How many blocks of keys, packed, are 1 MiB: half of what isa amx has of L2.
 % let NEAR_BLOCKS = 1048576/(4*(KBLOCK + VBLOCK))
 %# Of a block's keys: the rests of their scales, those of their values', and 128 times the logarithms of the latter.
@@ -157,6 +161,9 @@
 % if KEY_PARTS > 1
 % micro part_key
 % end
+% if THIRDS
+% micro third_key
+% end
 % if PLANES == 2
 % micro part_value
 % elif BLOCKS
@@ -194,7 +201,9 @@
 % end
 % end
 % micro scores
-% if ROUGH
+% if THIRDS
+% micro scores_apart as exact_scores
+% elif ROUGH
 % micro exact_scores
 % end
 % micro values

@@ -17,7 +17,7 @@
 % end
 
 /* The parts of a workspace, and the place where K and V of one head are packed in blocks of ${KEYS} keys. */
-struct space { float *trip, *exact, *groups${SPLIT ? "" : ", *notes"}${ROWWISE ? ", *kept" : ""}, *k, *v${KEYED ? ", *side" : ""}; void *stage; };
+struct space { float *trip, *exact, *groups${SPLIT ? "" : ", *notes"}${ROWWISE ? ", *kept" : ""}, *k, *v${KEYED ? ", *side" : ""}${THIRDS ? ", *thirds" : ""}; void *stage; };
 % if not SPLIT
 static int64_t blocks_of(const struct attn_args *a) { return (a->kv_len + ${KEYS - 1}) / ${KEYS}; }
 /* The keys of a piece, which one part packs: so few where there are few that all parts have some. */
@@ -30,7 +30,7 @@ static int64_t shared_head(const struct attn_args *a) { return pieces_of(a) * ${
 % end
 static struct space carve(float *at, float *panels, int64_t blocks)
 {
-    struct space w = {at, at + ${AT_EXACT}, at + ${AT_GROUPS}, ${SPLIT ? "" : "at + "}${SPLIT ? "" : AT_NOTES}${SPLIT ? "" : ", "}${ROWWISE ? "at + " : ""}${ROWWISE ? AT_KEPT : ""}${ROWWISE ? ", " : ""}panels, panels + blocks * ${KBLOCK}, ${KEYED ? "panels + blocks * " : ""}${KEYED ? KBLOCK + VBLOCK : ""}${KEYED ? ", " : ""}at + ${AT_STAGE}};
+    struct space w = {at, at + ${AT_EXACT}, at + ${AT_GROUPS}, ${SPLIT ? "" : "at + "}${SPLIT ? "" : AT_NOTES}${SPLIT ? "" : ", "}${ROWWISE ? "at + " : ""}${ROWWISE ? AT_KEPT : ""}${ROWWISE ? ", " : ""}panels, panels + blocks * ${KBLOCK}, ${KEYED ? "panels + blocks * " : ""}${KEYED ? KBLOCK + VBLOCK : ""}${KEYED ? ", " : ""}${THIRDS ? "at + " : ""}${THIRDS ? WORKSPACE/4 : ""}${THIRDS ? ", " : ""}at + ${AT_STAGE}};
     return w;
 }
 % if not SPLIT
@@ -42,7 +42,7 @@ int64_t ${NAME}_workspace(const struct attn_args *a)
             return units * (a->part == -2 ? pieces_of(a) : tiles_of(a, a->q_len));
         return tiles_of(a, a->q_len) > 1 ? units * shared_head(a) * 4 : 0; /* all heads' panels; of use where several tiles of queries read them */
     }
-    return ${WORKSPACE} + (a->shared ? 0 : blocks_of(a) * ${(KBLOCK + VBLOCK + SIDE)*4});
+    return ${WORKSPACE} + ${THIRDS ? "blocks_of(a) * " : ""}${THIRDS ? TBLOCK*4 : ""}${THIRDS ? " + " : ""}(a->shared ? 0 : blocks_of(a) * ${(KBLOCK + VBLOCK + SIDE)*4});
 }
 % end
 
@@ -95,6 +95,9 @@ struct head {
     float room;                     /* how far exponents may be above m */
 % end
     int exact;                      /* every group is done exactly */
+% if THIRDS
+    int64_t *thirds;                /* whose third parts of keys are packed: the number of a sequence and a KV head */
+% end
 % if BOUNDED
     float ends[3];                  /* from where to where scores may be, and what stands for those that are no numbers */
 % end
@@ -187,6 +190,8 @@ static int open_group(const struct head *x, struct group *g, float *room, float 
 % end
 % if ROUGH
     g->fine = !(bound < 192.0f); /* 2^-17 of such a score is half of what an LSE may be off */
+    if (g->fine)
+        pack_thirds(x);
 % end
 % if SOFTCAP and (not ROWWISE or BOUNDED)
     if (bound > x->a->features->softcap * 1.4441f)
@@ -306,7 +311,7 @@ static int advance(const struct head *x, struct walk *k)
 
 /* What there is to do for three blocks, one after another: the products of the last one with the values at v, the exponentials of this
  * one, the scores of the next one with the keys at k. */
-static void step(float *space, const struct group *last, const float *v, const struct group *now, const struct group *next, const float *k, int lse${KEYED ? ", const float *side" : ""})
+static void step(float *space, const struct group *last, const float *v, const struct group *now, const struct group *next, const float *k, int lse${KEYED ? ", const float *side" : ""}${THIRDS ? ", const float *thirds" : ""})
 {
     if (last)
         values(space, v, last->o);
@@ -332,7 +337,7 @@ static void step(float *space, const struct group *last, const float *v, const s
 % end
 % if ROUGH
     if (next && next->fine)
-        exact_scores(next->q, k, space);
+        exact_scores(next->q, k, thirds, space);
     else if (next)
 % else
     if (next)
@@ -396,7 +401,7 @@ static void attend(const struct head *x, struct walk *k)
 % end
 % end
         for (int64_t t = 0; t < n; t++)
-            step(space, last, x->w->v + (last_block + t) * ${VBLOCK}, now, next, x->w->k + (next_block + t) * ${KBLOCK}, lse${KEYED ? ", x->w->side + (now_block + t) * " : ""}${KEYED ? SIDE : ""});
+            step(space, last, x->w->v + (last_block + t) * ${VBLOCK}, now, next, x->w->k + (next_block + t) * ${KBLOCK}, lse${KEYED ? ", x->w->side + (now_block + t) * " : ""}${KEYED ? SIDE : ""}${THIRDS ? ", x->w->thirds + (next_block + t) * " : ""}${THIRDS ? TBLOCK : ""});
         k->block += n - 1, next_block += n - 1, now_block += n - 1, last_block += n - 1;
 % else
         at[0] = x->w->k + next_block * ${KBLOCK}, at[2] = x->w->v + last_block * ${VBLOCK};
@@ -448,7 +453,7 @@ static void attend(const struct head *x, struct walk *k)
 % end
             k->block += n - 1, next_block += n - 1, now_block += n - 1, last_block += n - 1;
         } else
-            step(space, last, at[2], now, next, at[0], lse${KEYED ? ", at[7]" : ""});
+            step(space, last, at[2], now, next, at[0], lse${KEYED ? ", at[7]" : ""}${THIRDS ? ", x->w->thirds + next_block * " : ""}${THIRDS ? TBLOCK : ""});
 % end
 % if ROWWISE
         if (last && (last_block + 1) % ${JOINS} == 0 && last_block + 1 < last->end)
@@ -505,9 +510,13 @@ int ${NAME}(const struct attn_args *a)
             pack_shared(a, t);
         return 0;
     }
-    struct space w = carve((float *)a->workspace, (float *)a->workspace + ${WORKSPACE/4}, blocks_of(a));
+    struct space w = carve((float *)a->workspace, (float *)a->workspace + ${WORKSPACE/4}${THIRDS ? " + blocks_of(a) * " : ""}${THIRDS ? TBLOCK : ""}, blocks_of(a));
     struct head head;
     struct walk walk;
+% if THIRDS
+    int64_t thirds = -1;
+    head.thirds = &thirds;
+% end
     cuts = a->shared ? tiles_of(a, a->q_len) : cuts_of(units, a->parts);
     last = units * cuts * (a->part + 1) / a->parts;
 % include "c/woven_head.t"

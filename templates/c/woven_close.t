@@ -6,7 +6,12 @@ static void open_scores(const struct head *x, const struct group *g, int64_t blo
 % if SPLIT
     pack(x, block${ACROSS ? ", 1" : ""});
 % end
+% if THIRDS
+    pack_thirds(x);
+    exact_scores(g->q, x->w->k + block * ${KBLOCK}, x->w->thirds + block * ${TBLOCK}, space);
+% else
     ${ROUGH ? "exact_scores" : "scores"}(g->q, x->w->k${SPLIT ? "" : " + block * "}${SPLIT ? "" : KBLOCK}, space);
+% end
 % if MODIFY
     modify(x, g, block, space${UNBOUNDED ? ", -MINUS_INFINITY" : ""}${LEAST ? ", MINUS_INFINITY" : ""});
 % end

@@ -152,6 +152,27 @@ static void pack(const struct head *x, int64_t first, int64_t end, uint32_t *not
     }
 }
 
+% if THIRDS
+/* Packs the third parts of the keys of KV head g, unless they are there, 32 keys at a time: rows of 16 of them beside those of others. */
+static void pack_thirds(const struct head *x)
+{
+    const struct sequence *s = x->s;
+    int64_t unit = s->b * x->a->kv_heads + x->g, first = first_key(s, 0), end = end_key(s, s->q_len - 1);
+    uint16_t *parts = (uint16_t *)x->w->stage + ${2*OPENED};
+    const float *row = (const float *)x->w->stage;
+    if (*x->thirds == unit)
+        return;
+    *x->thirds = unit;
+    for (int64_t j = first / ${KEYS} * ${KEYS}; j < (end + ${KEYS - 1}) / ${KEYS} * ${KEYS}; j += ${W}) {
+        open_keys(x->a, s, x->g, j, most(0, least(${W}, end - j)), (float *)x->w->stage);
+        for (int64_t r = 0; r < ${W}; r++)
+            third_key(row + r * ${LDX*PER}, parts + r * ${LDK*PER} + j % ${2*W} / ${W} * ${LDX*PER});
+        if (j % ${2*W} == ${W})
+            pack_k(parts, x->w->thirds + (j - ${W}) * ${LDX}, ${LDK*PER});
+    }
+}
+
+% end
 % if SPLIT
 % elif ROWWISE
 /* What notes on `pieces` lots of keys say of a head. */
