@@ -87,35 +87,7 @@ INLINED void scale_scores(float *s, const struct worker *x${UNITS ? ", const flo
 % if WIDENED
 
 % if RESTS
-/* Turns probabilities times the scales of their values into f16, in two parts where it must be, once the tile of keys is counted.
- * It returns the unit of the tile before over this one's: what output so far is to be multiplied by. */
-INLINED float scale_values(float *s, uint *p, uint *rest, struct worker *x)
-{
-    __local uchar *const memory = x->memory;
-    __local const float *const record = RECORD_AT(x->nk - 1) + ${BK};
-    if (x->even_v) {
-        x->unit = x->value_scale, x->has_rest = 0;
-        round_all(p, s);
-        return 1.0f;
-    }
-    const float unit = record[0], by = x->unit == unit ? 1.0f : x->unit * reciprocal(unit);
-    x->unit = unit;
-    x->has_rest = uniform(record[2] != 0.0f);
-    if (!x->has_rest) {
-        round_all(p, s);
-        return by;
-    }
-    __local const float4 *const scales = (__local const float4 *)(record + 4) + (x->lane & 3);
-    #pragma unroll
-    for (int m = 0; m < ${NS}; m += 8) {
-        const float4 y = scales[m / 2];
-        s[m] *= y.x, s[m + 1] *= y.y, s[m + 2] *= y.x, s[m + 3] *= y.y;
-        s[m + 4] *= y.z, s[m + 5] *= y.w, s[m + 6] *= y.z, s[m + 7] *= y.w;
-    }
-    round_all(p, s);
-    round_rest(rest, s, p);
-    return by;
-}
+% include "opencl/sm90.rests.t"
 % else
 /* The values of these keys, like their scales, have a power of two of their own, unless all of a head's have one scale. It returns that
  * of the tile before over this one's: what output so far is to be multiplied by. */

@@ -189,33 +189,7 @@ INLINED void scale_values(float *s, uint *p, ${RESTS ? "uint *rest, " : ""}struc
 % end
 }
 % elif RESTS
-/* Turns probabilities times the scales of their values into f16, in two parts where it must be, once the tile of keys is counted.
- * It returns the unit of the tile before over this one's: what output so far is to be multiplied by. */
-INLINED float scale_values(float *s, uint *p, uint *rest, struct worker *x)
-{
-    __local uchar *const memory = x->memory;
-    __local const float *const scales = SCALES_AT(x->nk - 1) + ${BK};
-    if (x->even_v) {
-        x->unit = x->value_scale, x->has_rest = 0;
-        round_all(p, s);
-        return 1.0f;
-    }
-    const float unit = scales[${BK}], by = x->unit == unit ? 1.0f : x->unit * reciprocal(unit);
-    x->unit = unit;
-    x->has_rest = uniform(((__local const int *)scales)[${BK + 1}]);
-    if (!x->has_rest) {
-        round_all(p, s);
-        return by;
-    }
-    #pragma unroll
-    for (int m = 0; m < ${NS}; m += 4) {
-        const float2 y = *(__local const float2 *)(scales + 2 * m + 2 * (x->lane & 3));
-        s[m] *= y.x, s[m + 1] *= y.y, s[m + 2] *= y.x, s[m + 3] *= y.y;
-    }
-    round_all(p, s);
-    round_rest(rest, s, p);
-    return by;
-}
+% include "opencl/sm90.rests.t"
 % else
 /* Multiplies probabilities in f16 by the scales of their values, which were divided by a power of two, once the tile of keys is counted.
  * It returns the power of the tile before over this one's: what output so far is to be multiplied by. */
