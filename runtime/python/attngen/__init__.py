@@ -14,7 +14,8 @@ from typing import Any, Optional
 
 from . import _arrays, _c, _memory, _plans
 from ._c import Error, Failed, Invalid, NoMemory, Unsupported
-from ._call import Plan, attention, fallbacks, sdpa, supports, tune
+from ._call import attention, fallbacks, sdpa
+from ._plan import Plan, supports, tune
 from ._program import cache_path, devices, emit
 from ._quantise import quantise
 
