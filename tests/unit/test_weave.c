@@ -23,13 +23,13 @@ static void unroll(const char *isa, const char *text, struct dialects *l, struct
 }
 
 /* The names of ops, in order. */
-static void gives(const char *body, const char *expected)
+static void gives_on(const char *isa, const char *body, const char *expected)
 {
     struct dialects l;
     struct unrolled u;
     struct buf text = {0}, out = {0};
     buf_printf(&text, "micro m(a: f32*, b: f32*, c: f32*)\n%s", body);
-    unroll("avx512", text.data, &l, &u);
+    unroll(isa, text.data, &l, &u);
     for (int i = 0; i < u.insts; i++)
         buf_printf(&out, "%s%s", i ? " " : "", u.inst[i].kind == INST_OP ? u.inst[i].op->name : "?");
     assert_string_equal(out.data, expected);
@@ -37,6 +37,11 @@ static void gives(const char *body, const char *expected)
     dialects_close(&l);
     buf_free(&text);
     buf_free(&out);
+}
+
+static void gives(const char *body, const char *expected)
+{
+    gives_on("avx512", body, expected);
 }
 
 /* What stands under an also takes no part in the measure, and nothing comes between it and what it follows. */
@@ -107,6 +112,24 @@ static void test_waits(void **state)
     gives("  vec s = 0\n  weave\n    vec x[i] = a[i*16] for i<2\n    s = s + x[0]\n    s = s + x[1]\n  with\n    vec y = 0\n"
           "    y = y + s\n",
           "zero zero load load add add add");
+    /* one that the first stream only reads, and the second only writes */
+    gives("  vec s = 0\n  weave\n    vec x[i] = a[i*16] for i<2\n    vec z[i] = s * x[i] for i<2\n"
+          "  with\n    vec y = 0\n    s = y + y\n",
+          "zero zero load load mul mul add");
+}
+
+/* Rows that lie apart reach from the first to the end of the last one: 15 times the step and a row. */
+static void test_rows(void **state)
+{
+    static const char *const store[] = {"a[16*16 - 1]", "a[16*16]"};
+    static const char *const expected[] = {"? zero tload tload tload tload store", "? zero tload tload store tload tload"};
+    char text[300];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        snprintf(text, sizeof text,
+                 "  int row = 16\n  weave\n    tile x[i] = rows(a[0], row) for i<4\n  with\n    vec y = 0\n    %s = y\n", store[i]);
+        gives_on("amx", text, expected[i]);
+    }
 }
 
 /* A pointer may move in a stream; what uses it in the other one waits until it has moved for the last time, or moves it when
@@ -243,7 +266,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_even),  cmocka_unit_test(test_also),  cmocka_unit_test(test_counted), cmocka_unit_test(test_waits),
-        cmocka_unit_test(test_moved), cmocka_unit_test(test_wrong), cmocka_unit_test(test_random),
+        cmocka_unit_test(test_rows),  cmocka_unit_test(test_moved), cmocka_unit_test(test_wrong), cmocka_unit_test(test_random),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
