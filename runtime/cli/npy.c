@@ -111,7 +111,7 @@ static bool take_string(struct cursor *c, char *out, size_t room)
 
 static int parse_descr(const char *path, struct cursor *c, struct npy *out, struct gen_error *err)
 {
-    static const char expected[] = "expected a little-endian number or bool, such as '<f4', which is float32";
+    static const char expected[] = "expected bool, int8, uint8, uint16, int32, int64, float16 or float32, little-endian";
     char descr[32];
     if (!take_string(c, descr, sizeof descr))
         return npy_wrong(err, path, "the type is not a simple one; %s", expected);

@@ -145,11 +145,12 @@ static void test_reads_shapes_of_any_rank(void **state)
 }
 
 #define ORDER "'fortran_order': False, "
-#define SIMPLE "expected a little-endian number or bool, such as '<f4', which is float32"
+#define SIMPLE "expected bool, int8, uint8, uint16, int32, int64, float16 or float32, little-endian"
 static void test_refuses_what_it_does_not_know(void **state)
 {
     (void)state;
     refuse("{'descr': '<c8', " ORDER "'shape': (1,)}", 8, "the type is '<c8'; " SIMPLE);
+    refuse("{'descr': '<i2', " ORDER "'shape': (1,)}", 2, "the type is '<i2'; " SIMPLE);
     refuse("{'descr': '>f4', " ORDER "'shape': (1,)}", 4, "the type is '>f4'; " SIMPLE);
     refuse("{'descr': [('a', '<f4')], " ORDER "'shape': (1,)}", 4, "the type is not a simple one; " SIMPLE);
     refuse("{'descr': '<f4', 'fortran_order': True, 'shape': (1,)}", 4,
