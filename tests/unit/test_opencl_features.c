@@ -213,6 +213,49 @@ static void test_numbers(void **state)
     attn_context_destroy(context);
 }
 
+/* The number that a byte of a narrow type stands for, by its definition. */
+static float meaning(attn_dtype type, int code)
+{
+    const int sign = code & 128 ? -1 : 1, exponent = code >> 3 & 15, fraction = code & 7;
+    if (type == ATTN_INT8)
+        return (float)(signed char)code;
+    if ((code & 127) == 127)
+        return NAN;
+    return (float)(sign * (exponent ? ldexp(8 + fraction, exponent - 10) : ldexp(fraction, -9)));
+}
+
+/* With one key O is its value: so each byte is seen as what it is read as, the one that is no number too. */
+static void test_codes(void **state)
+{
+    enum { CODES = 256, WIDTH = 32 };
+    static const attn_dtype types[] = {ATTN_INT8, ATTN_FP8};
+    static const char *const variants[] = {"attn_f32_kvint8_d32v256_on_portable_q16k16_r4x1u4_g4_l4",
+                                           "attn_f32_kvfp8_d32v256_on_portable_q16k16_r4x1u4_g4_l4"};
+    static const float q[WIDTH] = {0}, scale = 1;
+    static unsigned char k[WIDTH], v[CODES];
+    static float o[CODES];
+    struct attn_context *context = context_create();
+    (void)state;
+    for (int i = 0; i < CODES; i++)
+        v[i] = (unsigned char)i;
+    for (int t = 0; t < 2; t++) {
+        const struct attn_problem p = {.size = sizeof p, .head_dim = WIDTH, .head_dim_v = CODES, .heads = 1, .kv_heads = 1,
+                                       .mixed = 1, .kv_dtype = types[t], .max_batch = 1, .max_q_len = 1, .max_kv_len = 1,
+                                       .device = "opencl", .variant = variants[t]};
+        struct attn_plan *plan = plan_create(context, p);
+        const struct attn_run r = {.size = sizeof r, .q = q, .k = k, .v = v, .o = o, .batch = 1, .q_len = 1, .kv_len = 1,
+                                   .k_scales = &scale, .v_scales = &scale};
+        plan_execute(plan, &r);
+        for (int i = 0; i < CODES; i++) {
+            const float expected = meaning(types[t], i);
+            if (isnan(expected) ? !isnan(o[i]) : o[i] != expected)
+                fail_msg("%s: byte %d is read as %g; expected %g", variants[t], i, (double)o[i], (double)expected);
+        }
+        attn_plan_destroy(plan);
+    }
+    attn_context_destroy(context);
+}
+
 /* Columns of K are V. */
 static void test_v_in_k(void **state)
 {
@@ -393,8 +436,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_host_arrays), cmocka_unit_test(test_pages),   cmocka_unit_test(test_biases),
-        cmocka_unit_test(test_windows),     cmocka_unit_test(test_numbers), cmocka_unit_test(test_v_in_k),
-        cmocka_unit_test(test_buffers),
+        cmocka_unit_test(test_windows),     cmocka_unit_test(test_numbers), cmocka_unit_test(test_codes),
+        cmocka_unit_test(test_v_in_k),      cmocka_unit_test(test_buffers),
     };
     devices_compile_fast();
     return cmocka_run_group_tests(tests, NULL, NULL);
