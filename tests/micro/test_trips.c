@@ -91,7 +91,8 @@ static int check_norms(const struct suite *s, int form, uint64_t *random)
     for (int64_t r = 0; r < ROWS; r++) {
         double sum = 0;
         for (int64_t i = 0; i < s->ldq; i++) {
-            dtype_load_row(DTYPE_BF16, &q[r / SIDE * SIDE * s->ldq + i / SIDE * SIDE * SIDE + r % SIDE * SIDE + i % SIDE], 0, 2, pair);
+            const int64_t at = r / SIDE * SIDE * s->ldq + i / SIDE * SIDE * SIDE + r % SIDE * SIDE + i % SIDE;
+            dtype_load_row(DTYPE_BF16, &q[at], 0, 2, pair);
             sum += (double)pair[0] * (double)pair[0] + (double)pair[1] * (double)pair[1];
         }
         expected = (float)sum > expected ? (float)sum : expected;

@@ -105,7 +105,7 @@ static void check(const struct unrolled *u, const char *text)
         const struct val *x = &u->val[v];
         assert_in_range(x->reg, x->cls == CLASS_MASK ? 1 : 0, limit[x->cls] - 1);
         if (x->cls == CLASS_INT)
-            assert_false(x->reg == 4 || x->reg == 5); /* rsp, rbp and those from r12 on are the caller's; so is rbx, which is saved */
+            assert_false(x->reg == 4 || x->reg == 5); /* rsp and rbp are the caller's; so is rbx, but it is saved */
         if (x->parameter) {
             assert_int_equal(x->reg, arguments[parameters++]);
             writes(&m, v);
