@@ -11,7 +11,7 @@
 
 #include "fields.h"
 
-enum { GEN_NAME_MAX = 240, GEN_MICROS_MAX = 32 /* micro-kernels of a kernel */ };
+enum { GEN_NAME_MAX = 240, GEN_MICROS_MAX = 40 /* micro-kernels of a kernel */ };
 
 /* One message, `where: error: what is wrong; what is expected`, cut to fit. Functions that can fail return 0 or -1 and
  * fill it. They leave no_memory alone unless memory ran out: whoever wants to know begins with zeros. */

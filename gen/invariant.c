@@ -33,7 +33,8 @@
  *     keys, and compute a whole group again where one row needs it. Invariant ones have exponents relative to 0, and each row
  *     answers for itself: by its sum, which is too small or too large, and by its largest output. Keys meet rows in blocks of 64
  *     always, whatever tile.k is; it is fixed all the same, since few queries have no use for another. An LSE makes them compute
- *     sums beside, where others compute other probabilities.
+ *     sums beside, where others compute other probabilities. Up to four rows of queries meet values by vectors, which add in the
+ *     order of a product of tiles, and in a mode in which numbers below the normal ones are 0, as they are to tiles.
  * 10. Which isa. It is the first one, in a fixed order, that has kernels for the types, head dims and features, whatever tuning,
  *     packing or a model of speed says (tune/isa.c). Rows that a device's copy engine does not take as they lie must not go to
  *     another isa.

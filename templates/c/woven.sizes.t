@@ -87,6 +87,12 @@
 % let ACROSS = BESIDE and TABLE and not MODIFY and TKV == "bf16"
 % let PARTED_V = ACROSS and not INVARIANT and CV % 2 == 0
 % let AT_PARTED = AT_SCORES + 4*W*W
+%# With the promise up to CHAINED rows meet values where these lie, too: by vectors, which add in the order of tiles. Values are fetched AWAY rows
+%# ahead, and FURTHER rows beyond that.
+% let CHAINED = ACROSS and INVARIANT and CV % 2 == 0 ? 4 : 0
+% let FEW_ROWS = 0
+% let AWAY = 32
+% let FURTHER = 112
 % let GROUP_ACROSS = GROUP_ALL
 % let GROUP_ROOM = GROUP_ALL + (ACROSS ? 2*W*LDX : 0)
 %# Lines of a row of keys and of values, which are fetched ahead.
@@ -241,6 +247,17 @@
 % else
 % micro values_across
 % end
+% end
+% if CHAINED
+% micro flush
+% micro flush_no_more
+% micro scores_fourth
+% micro words_fourth
+% micro values_chained
+% micro straighten as straighten_chained with R = CHAINED
+% micro spread_sums
+% micro fold as fold_chained with FEW_ROWS = CHAINED
+% micro extents as extents_chained with MR = CHAINED
 % end
 % end
 % micro begin

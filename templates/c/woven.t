@@ -54,6 +54,9 @@ struct group {
 % if ACROSS
     const float *across;       /* the queries of each ${W} rows as pairs of columns; 0: it meets keys that are packed */
 % end
+% if CHAINED
+    int chained;               /* whether it goes without tiles: its queries are then floats there */
+% end
 % else
     int64_t h, i0, rows;       /* its head, first row, and how many there are */
 % end

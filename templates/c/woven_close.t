@@ -1,5 +1,15 @@
 %# What ends a group of rows of kernels on tiles: rows whose sums say that an exponent was too far off are computed again, and outputs are
 %# delivered.
+% if CHAINED
+/* The queries of a group as tiles. */
+static void pack_queries(const struct head *x, const struct group *g)
+{
+    const struct attn_args *a = x->a;
+    const ${CQ} *q = (const ${CQ} *)a->q + x->s->q_at;
+% include "c/woven_queries.t"
+}
+
+% end
 /* The scores of a block from all parts of its keys, modified and hidden as in the pipeline, but nowhere cut off. */
 static void open_scores(const struct head *x, const struct group *g, int64_t block, float *space)
 {
@@ -32,6 +42,10 @@ static void redo(const struct head *x, struct group *g)
 {
     float *space = x->w->exact;
     int32_t unused[4];
+% end
+% if CHAINED
+    if (g->chained)
+        pack_queries(x, g);
 % end
     space[${FACTOR}] = x->factor;
     space[${FACTOR + 2}] = x->hidden;
@@ -77,6 +91,13 @@ static uint32_t lost_rows(const struct head *x, const struct group *g)
     totals(g->sums, g->state, bad);
 % if WIDE_RANGE
     int32_t some[${MR}], out[3];
+% if CHAINED
+    for (int64_t r = ${CHAINED}; r < ${MR}; r++)
+        some[r] = 1;
+    if (g->chained)
+        extents_chained(g->o, some, out);
+    else
+% end
     extents(g->o, some, out);
     bad[0] |= out[0], bad[2] |= out[1];
     for (int64_t i = 0; out[2] && i < ${GROUP_Z - GROUP_O}; i++) /* rows with numbers that are infinite or none */

@@ -21,6 +21,30 @@ int64_t ${NAME}_workspace(const struct attn_args *a)
     return ${WORKSPACE};
 }
 
+% if CHAINED
+/* Outputs and sums of a group of up to ${CHAINED} rows become 0. */
+static void clear_chained(float *o)
+{
+    for (int64_t t = 0; t <= ${CV}; t++)
+        memset(o + t * ${COLUMN}, 0, ${CHAINED*W*4});
+}
+
+/* Begins such a group: its queries become pairs of columns. */
+static void open_chained(const struct head *x, struct group *g, float *across)
+{
+    const struct attn_args *a = x->a;
+    ${CQ} *rows = (${CQ} *)x->w->stage;
+    memset(rows, 0, ${W*LDX*PER} * sizeof *rows);
+    for (int64_t r = 0; r < g->rows; r++) {
+        const ${CQ} *q = (const ${CQ} *)a->q + x->s->q_at + head_of(x, g, r) * a->q_stride[1] + query_of(x, g, r) * a->q_stride[2];
+        memcpy(rows + r * ${LDX*PER}, q, ${HD} * sizeof *rows);
+    }
+    pack_k(rows, across, ${LDX*PER});
+    g->across = across;
+    clear_chained(g->o);
+}
+
+% end
 /* Packs the queries of group number n, one of `groups` that meet keys together, and finds which blocks they see. */
 static void open_group(const struct head *x, struct group *g, float *at, int64_t n, int64_t groups)
 {
@@ -44,22 +68,17 @@ static void open_group(const struct head *x, struct group *g, float *at, int64_t
     int64_t first = first_key(s, i0), last = end_key(s, i1);
     g->begin = first / ${KEYS}, g->end = last > first ? (last + ${KEYS - 1}) / ${KEYS} : g->begin;
     g->whole = (first_key(s, i1) + ${KEYS - 1}) / ${KEYS}, g->unwhole = end_key(s, i0) / ${KEYS};
-    for (int64_t i = 0; i < ${MR}; i += ${W}) {
-        ${CQ} *rows = (${CQ} *)x->w->stage;
-        memset(rows, 0, ${W*LDX*PER} * sizeof *rows);
-        for (int64_t r = i; r < least(i + ${W}, g->rows); r++)
-% if BESIDE
-            memcpy(rows + (r - i) * ${LDX*PER}, q + head_of(x, g, r) * a->q_stride[1] + query_of(x, g, r) * a->q_stride[2], ${HD} * sizeof *rows);
-% else
-            memcpy(rows + (r - i) * ${LDX*PER}, q + g->h * a->q_stride[1] + (g->i0 + r) * a->q_stride[2], ${HD} * sizeof *rows);
-% end
-% if PARTS == 2
-        for (int64_t r = 0; r < ${W}; r++)
-            open_query(rows + r * ${LDX*PER}, g->q + i * ${LDQ} + r * ${W});
-% else
-        pack_q(rows, g->q + i * ${LDQ}, ${LDX*PER});
-% end
+% if CHAINED
+    g->chained = groups == 1 && g->rows <= ${CHAINED} && !a->lse;
+    if (g->chained) {
+        open_chained(x, g, at + ${GROUP_ACROSS});
+        begin(g->state, &base);
+        return;
     }
+    pack_queries(x, g);
+% else
+% include "c/woven_queries.t"
+% end
 % if ACROSS
     g->across = 0;
     for (int64_t i = 0; i < g->rows && !a->lse && (groups <= 2 || g->rows <= ${W}); i += ${W}) {
@@ -76,7 +95,7 @@ static void open_group(const struct head *x, struct group *g, float *at, int64_t
 }
 % if ACROSS
 
-% for v in 0..PARTED_V + 1
+% for v in 0..(PARTED_V or CHAINED ? 2 : 1)
 % let X = v ? "v" : "k"
 /* The ${v ? "values" : "keys"} of a block as rows of pairs, *ld slots apart: where they lie, or a copy. */
 static const float *${v ? "values_of_block" : "keys_of_block"}(const struct head *x, int64_t block, int64_t *ld)
@@ -169,10 +188,53 @@ static void meet_across(const struct head *x, const struct group *g, int64_t blo
 }
 % end
 
+% if CHAINED
+/* Hides scores of keys that a row does not see, where scores_fourth leaves them. */
+static void hide_fourth(const struct head *x, const struct group *g, int64_t block, float *scores)
+{
+    if (block >= g->whole && block < g->unwhole)
+        return;
+    for (int64_t r = 0; r < g->rows; r++, scores++) {
+        int64_t i = query_of(x, g, r), begin = first_key(x->s, i) - block * ${KEYS}, end = end_key(x->s, i) - block * ${KEYS};
+        for (int64_t c = 0; c < ${KEYS}; c++)
+            if (c < begin || c >= end)
+                scores[c % 4 * ${KEYS} + c / 4 * 4] = x->w->trip[${FACTOR + 2}];
+    }
+}
+
+/* What a split of the keys adds to the outputs of a group of up to ${CHAINED} rows, which are 0 before. */
+static void walk_chained(const struct head *x, const struct group *g, int64_t split)
+{
+    const struct attn_args *a = x->a;
+    float *scores = x->w->trip + ${AT_SCORES}, *probs = x->w->trip + ${AT_PROBS};
+    int64_t end = least((split + 1) * ${JOINS}, g->end), ld;
+    int32_t mode[1];
+    flush(mode);
+    for (int64_t block = most(split * ${JOINS}, g->begin); block < end; block++) {
+        const float *k = keys_of_block(x, block, &ld);
+        scores_fourth(g->across, k, scores, ld, 4 * ld, -3 * ld);
+        hide_fourth(x, g, block, scores);
+        words_fourth(x->w->trip, probs);
+        const float *v = values_of_block(x, block, &ld);
+        const float *next = (const float *)(const void *)place_of(x, a->v, x->s->v_at, a->v_stride, block * ${KEYS} + ${AWAY});
+        values_chained(probs, v, g->o, ld, ahead(x, (block + 1) * ${KEYS}), next);
+    }
+    flush_no_more(mode);
+    straighten_chained(g->o);
+    spread_sums(g->sums);
+}
+
+% end
 /* What a split of the keys adds to the outputs of some groups, which are 0 before. */
 static void walk(const struct head *x, struct group *group, int64_t groups, int64_t split)
 {
     const struct space *w = x->w;
+% if CHAINED
+    if (groups == 1 && group->chained) {
+        walk_chained(x, group, split);
+        return;
+    }
+% end
     int64_t begin = (split + 1) * ${JOINS}, end = split * ${JOINS};
     for (int64_t i = 0; i < groups; i++)
         if (group[i].begin < group[i].end) {
@@ -231,6 +293,12 @@ static void total(const struct head *x, struct group *group, int64_t groups, flo
 {
     int64_t begin = splits_of(x->a), end = 0;
     for (int64_t i = 0; i < groups; i++) {
+% if CHAINED
+        if (group[i].chained) {
+            clear_chained(group[i].total);
+            memset(group[i].total + ${GROUP_Z - GROUP_O}, 0, ${COLUMN*4});
+        } else
+% end
         memset(group[i].total, 0, ${RESULT*4});
         if (group[i].begin < group[i].end) {
             begin = least(begin, group[i].begin / ${JOINS});
@@ -240,8 +308,18 @@ static void total(const struct head *x, struct group *group, int64_t groups, flo
     for (int64_t split = begin; split < end; split++) {
         if (!shared)
             walk(x, group, groups, split);
+% if CHAINED
+        for (int64_t i = 0; i < groups; i++) {
+            float *part = shared ? shared + (split * ${GROUPS} + i) * ${RESULT} : group[i].o;
+            if (group[i].chained)
+                fold_chained(group[i].total, part, ${CV + 1});
+            else
+                fold(group[i].total, part, ${RESULT/128});
+        }
+% else
         for (int64_t i = 0; i < groups; i++)
             fold(group[i].total, shared ? shared + (split * ${GROUPS} + i) * ${RESULT} : group[i].o, ${RESULT/128});
+% end
     }
     for (int64_t i = 0; i < groups; i++)
         close_group(x, &group[i], x->exact && group[i].begin < group[i].end);
@@ -274,6 +352,12 @@ int ${NAME}(const struct attn_args *a)
             if (shared && !a->phase) {
                 float *to = shared + piece % splits * ${GROUPS*RESULT};
                 walk(&head, group, groups, piece % splits);
+% if CHAINED
+                if (groups == 1 && group->chained)
+                    for (int64_t t = 0; t <= ${CV}; t++)
+                        memcpy(to + t * ${COLUMN}, group->o + t * ${COLUMN}, ${CHAINED*W*4});
+                else
+% end
                 for (int64_t i = 0; i < groups; i++)
                     memcpy(to + i * ${RESULT}, group[i].o, ${RESULT*4});
             } else

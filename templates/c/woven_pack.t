@@ -30,7 +30,9 @@ static float root_bound(float x)
 /* Where row j of keys or values lies, to be fetched; nothing is read there. */
 static const ${CKV} *place_of(const struct head *x, const void *from, int64_t at, const int64_t *stride, int64_t j)
 {
+% if not CHAINED or PAGED
     j = most(0, least(j, x->s->keys - 1));
+% end
     const ${CKV} *head = (const ${CKV} *)from + at + x->g * stride[1];
 % if PAGED
     int64_t size = x->a->features->page_size;

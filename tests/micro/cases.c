@@ -180,11 +180,12 @@ int cases_kept(const struct isa_table *t)
     return spare < 0 ? 0 : spare < KEPT ? spare : KEPT;
 }
 
-/* Tiles have a test of their own, test_tiles.c; a mask of bytes shows in what it is used by. */
+/* Tiles have a test of their own, test_tiles.c; a mask of bytes shows in what it is used by, and so does a mode of all arithmetic
+ * (test_across.c), which no bits drawn by chance may be. */
 static bool is_elsewhere(const struct op *op)
 {
     const struct operand *first = &op->pattern.operand[0];
-    return op->tiled || (first->kind != OPERAND_VALUE && first->kind != OPERAND_MEMORY) || is_wide_mask(first);
+    return op->tiled || !strncmp(op->name, "mode", 4) || (first->kind != OPERAND_VALUE && first->kind != OPERAND_MEMORY) || is_wide_mask(first);
 }
 
 static bool is_overruled(const struct isa_table *t, int at)
