@@ -102,7 +102,7 @@
 % let PASSAGE_END = THROUGH ? PASSAGE + 5*W : SCALES_END
 %# Where tiles of bytes are multiplied, that is of integers of ${BK} keys, and before it stand sums of products of keys and the scores of rows, and
 %# behind it factors of rows, and what softmax_bytes finds out: maxima, and what outputs and what the tile adds to them are times.
-% let PROBS_AT = P_BLOCKS > 1 ? round_up(PASSAGE_END, W) + P_BLOCKS*R*BK : 0
+% let PROBS_AT = P_BLOCKS > 1 ? round_up(PASSAGE_END, W) + P_BLOCKS*BK : 0
 % let VALUES_TIMES = P_BLOCKS > 1 ? round_up(PASSAGE_END, W) : V_SCALES
 % let PROBS_STEP = P_BLOCKS > 1 ? NR/VALUES*(R*BK/2) : 0
 % let BYTE_TILES = TILES and (TKV == "int8" or NIBBLES) ? 1 : 0

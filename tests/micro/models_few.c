@@ -38,7 +38,7 @@ static void queries(struct job *j, float scale)
 /* Adds the scales that lie behind the scores of a tile, one for each key and row, of a size that makes usual numbers. */
 static void add_scales(struct job *j, int p, int64_t keys)
 {
-    for (int64_t i = 0; i < keys * j->z.R * j->z.P_BLOCKS && j->z.PROBS_AT; i++)
+    for (int64_t i = 0; i < keys * j->z.P_BLOCKS && j->z.PROBS_AT; i++)
         set(j, p, j->z.VALUES_TIMES + i, random_normal(&j->random));
     for (int64_t i = 0; i < keys * j->z.R && j->z.SCALED; i++) {
         set(j, p, j->z.K_SCALES + i, (0.5f + 0.1f * (float)random_below(&j->random, 9)) / 48);
@@ -66,7 +66,10 @@ static double scale_of(const struct job *j, int p, int64_t from, int64_t i)
 /* What the probability of that row and key for a block of values is times. */
 static double value_scale(const struct job *j, int p, int64_t block, int64_t i)
 {
-    return j->z.SCALED || j->z.PROBS_AT ? (double)get(j, p, j->z.VALUES_TIMES + block * j->z.R * j->z.BK + i) : 1;
+    const int64_t key = i / j->z.R, vector = key / 4 * (j->z.P_BLOCKS / 4) + block / 4;
+    if (j->z.PROBS_AT)
+        i = vector * j->z.W + key % 4 * 4 + block % 4;
+    return j->z.SCALED || j->z.PROBS_AT ? (double)get(j, p, j->z.VALUES_TIMES + i) : 1;
 }
 
 /* The element of such a probability, in a tile of scores, for a block of values. */

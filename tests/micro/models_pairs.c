@@ -41,10 +41,12 @@ static void spread_blocks(struct job *j)
     const struct sizes *z = &j->z;
     const int64_t row = z->HDV / 32, ld = row + j->kind % 3;
     memory(j, 0, j->kv, (z->BK - 1) * ld + row);
-    memory(j, 1, DTYPE_F32, row * z->R * z->BK);
+    memory(j, 1, DTYPE_F32, row * z->BK);
     integer(j, 2, step(j, ld));
-    for (int64_t i = 0; i < row * z->R * z->BK; i++)
-        want(j, 1, i, block_scale(j, 0, i % (z->R * z->BK) / z->R * ld + i / (z->R * z->BK)), 0);
+    for (int64_t i = 0; i < row * z->BK; i++) { /* vectors of four keys by four blocks */
+        const int64_t vector = i / z->W, key = vector / (row / 4) * 4 + i % z->W / 4;
+        want(j, 1, i, block_scale(j, 0, key * ld + vector % (row / 4) * 4 + i % 4), 0);
+    }
 }
 
 /* Where the pairs of a key in fp8 have column d: of every 64 the first eight of each 16, and the others. */
