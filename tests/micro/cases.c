@@ -185,7 +185,8 @@ int cases_kept(const struct isa_table *t)
 static bool is_elsewhere(const struct op *op)
 {
     const struct operand *first = &op->pattern.operand[0];
-    return op->tiled || !strncmp(op->name, "mode", 4) || (first->kind != OPERAND_VALUE && first->kind != OPERAND_MEMORY) || is_wide_mask(first);
+    return op->tiled || !strncmp(op->name, "mode", 4) || (first->kind != OPERAND_VALUE && first->kind != OPERAND_MEMORY) ||
+           is_wide_mask(first);
 }
 
 static bool is_overruled(const struct isa_table *t, int at)

@@ -42,8 +42,8 @@ static const char *const names_of[BATCHES][UNITS] = {
     {"tiles_on", "tiles_off", "pack_q", "pack_k", "scores", "scores_across", "scores_twice", "values", "values_across"},
     {"words_across", "words_parted", "straighten"},
     {"tiles_on", "tiles_off", "values_parted"},
-    {"flush", "flush_no_more", "words_across", "words_fourth", "values_chained", "straighten_chained", "spread_sums", "fold_chained",
-     "extents_chained"},
+    {"flush", "flush_no_more", "words_across", "words_fourth", "values_chained", "straighten_chained", "spread_sums",
+     "fold_chained", "extents_chained"},
     {"tiles_on", "tiles_off", "pack_k", "scores_across", "scores_fourth"},
 };
 
@@ -385,7 +385,8 @@ static int64_t key_of(int64_t chunk, int64_t second, int64_t i)
     return chunk * 32 + i / 4 * 4 + i % 4 / 2 * 16 + i % 2 * 2 + second;
 }
 
-/* What the two chains of 32 keys add to what was there: p's numbers of keys in their order, first and second ones, times those of v. */
+/* What the two chains of 32 keys add to what was there: p's numbers of keys in their order, first and second ones, times
+ * those of v. */
 static float chains_of(float from, const float *p, const float *v, int64_t chunk, int form)
 {
     float sum[2] = {0, 0};
