@@ -71,6 +71,38 @@ INLINED void wide_floats(float *y, uint two) /* of two numbers of f16 */
 {
     __asm__("{.reg .b16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b;}" : "=f"(y[0]), "=f"(y[1]) : "r"(two));
 }
+% if BOUNDED
+INLINED float root(float x)
+{
+    float y;
+    __asm__("sqrt.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+INLINED float add_squares(float sum, uint two) /* of two numbers of ${DTYPE} */
+{
+% if DTYPE == "bf16"
+    const float y[2] = {as_float((int)(two << 16)), as_float((int)(two & 0xffff0000u))};
+% else
+    float y[2];
+    wide_floats(y, two);
+% end
+    return fma(y[0], y[0], fma(y[1], y[1], sum));
+}
+/* Of eight numbers of ${DTYPE}, of the even and of the odd ones, the sum of their squares${DTYPE == "bf16" ? "" : " over 256"}, or what was the most before. */
+INLINED uint larger_squares(uint most, const uint *y)
+{
+    uint z;
+% if DTYPE == "bf16"
+    __asm__("{.reg .b32 a; mul.rn.bf16x2 a, %2, %2; fma.rn.bf16x2 a, %3, %3, a; fma.rn.bf16x2 a, %4, %4, a; fma.rn.bf16x2 a, %5, %5, a;"
+        "max.bf16x2 %0, %1, a;}" : "=r"(z) : "r"(most), "r"(y[0]), "r"(y[1]), "r"(y[2]), "r"(y[3]));
+% else
+    __asm__("{.reg .b32 a, b; mul.rn.f16x2 b, %2, %6; mul.rn.f16x2 a, b, b; mul.rn.f16x2 b, %3, %6; fma.rn.f16x2 a, b, b, a; mul.rn.f16x2 b, %4, %6;"
+        "fma.rn.f16x2 a, b, b, a; mul.rn.f16x2 b, %5, %6; fma.rn.f16x2 a, b, b, a; max.f16x2 %0, %1, a;}"
+        : "=r"(z) : "r"(most), "r"(y[0]), "r"(y[1]), "r"(y[2]), "r"(y[3]), "r"(0x2c002c00));
+% end
+    return z;
+}
+% end
 % if DTYPE == "bf16"
 /* Four narrow numbers as four of bf16, exactly. */
 % if DTYPE_KV != "fp8"

@@ -253,7 +253,7 @@ INLINED int named_any(uint number, uint items, int x) /* waits for all `items`, 
 }
 % end
 
-% if QUICK or BOUNDED
+% if QUICK
 INLINED int most_bits(int most, float a, float b) /* the largest of `most` and the bits of a and b as integers: one instruction */
 {
     int y;

@@ -89,12 +89,16 @@ INLINED int lanes_with(int x) /* the number of lanes in which x is not 0 */
         : "=r"(y) : "r"(x));
     return y;
 }
+% end
+% if WALKS or BOUNDED
 INLINED int most_in_warp(int x)
 {
     int y;
     __asm__ volatile("redux.sync.max.s32 %0, %1, 0xffffffff;" : "=r"(y) : "r"(x));
     return y;
 }
+% end
+% if WALKS
 INLINED int highest_bit(int x) /* the number of the highest bit that is set; -1 if x is 0 */
 {
     int y;

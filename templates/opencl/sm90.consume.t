@@ -84,6 +84,9 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 % end
         begin_step(s, out, p${AND_REST}, x${LATER ? ", due, factor, x->nq - 2" : ""});
         set_ends(x, TILE_AT(x->w, x->nq));
+% if BOUNDED
+        x->length = length_of_queries(x);
+% end
         close_rows(x, &rows, factor, pending, a, lse${AND_SINKS});
 % if SHARES
         if (pending)
@@ -102,6 +105,9 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 % end
         mask_edge(s, x, j);
         softmax(s, &rows, fix, ${FOLDS or TURNS ? "scale" : "x->scale"}${QUICK ? ", x->rise" : ""}${SKIPS ? ", rows_from_here(x)" : ""});
+% if BOUNDED
+        set_limit(x, &rows, scale);
+% end
 % if not EARLY
         end_values(x);
 % end
@@ -135,9 +141,9 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         while (--j >= ${FIRST}) {
             begin_step(s, out, p${AND_REST}, x${LATER ? ", due, factor, x->nq - 1" : ""});
 % if BOUNDED
-            float largest;
+            float2 end;
             float4 early[${SCALES_EARLY}];
-            early_scales(&largest, early, x);
+            early_scales(&end, early, x);
 % end
             end_scores(${IN_SCORES}x, j == ${FIRST});
 % if WIDENED and not BOUNDED
@@ -152,13 +158,9 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 % if BOUNDED
             int grown;
             if (!x->even_k)
-                grown = softmax_of_rows(s, &rows, factor, largest, early, x, j);
-            else {
-% if CAUSAL or WINDOW
-                mask_edge(s, x, j);
-% end
-                grown = softmax(s, &rows, factor, scale);
-            }
+                grown = softmax_of_rows(s, &rows, factor, end, early, x, j);
+            else
+                grown = softmax_of_head(s, &rows, factor, scale, end.y, x, j);
 % else
 % if CAUSAL or WINDOW
             mask_edge(s, x, j);
@@ -175,7 +177,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
             const float by = scale_values(s, p, rest, x);
 % else
             round_all(p, s);
-% if WIDENED
+% if WIDENED and not BOUNDED
             const float by = next_unit(x);
 % elif NARROW
             const float by = scale_values(p, x);
@@ -184,7 +186,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 % if NARROW and INVARIANT
             factor[0] = grown ? factor[0] * by[0] : by[0], factor[1] = grown ? factor[1] * by[1] : by[1];
             grown = in_warp(grown || by[0] != 1.0f || by[1] != 1.0f); /* a row whose unit stays is multiplied by 1 */
-% elif SCALED
+% elif SCALED and (RESTS or not BOUNDED)
             if (by != 1.0f) { /* the scales of values were divided by another number */
                 factor[0] = grown ? factor[0] * by : by, factor[1] = grown ? factor[1] * by : by;
                 grown = 1;

@@ -257,9 +257,15 @@ INLINED void load_k(struct source *f, const struct tile *x, int j${PAGED ? ", co
     if (f->lane)
         return;
 % if WIDENED
+% if BOUNDED
+    const uint at = f->even ? ${4*BK} : 0, bytes = f->even ? 16 : ${RECORD};
+    arrive_and_expect(K_FULL(n), ${K_TILE} + bytes);
+    bytes_load(shared + ${AT_RECORDS} + n % ${RECORDS} * ${RECORD} + at, f->wide.records + ((long)head_of_tile(f, x) * f->wide.tiles + j) * ${RECORD/4} + at / 4, bytes, K_FULL(n));
+% else
     arrive_and_expect(K_FULL(n), f->even ? ${K_TILE} : ${K_TILE + RECORD});
     if (!f->even)
         bytes_load(shared + ${AT_RECORDS} + n % ${RECORDS} * ${RECORD}, f->wide.records + ((long)head_of_tile(f, x) * f->wide.tiles + j) * ${RECORD/4}, ${RECORD}, K_FULL(n));
+% end
 % else
     arrive_and_expect(K_FULL(n), ${K_TILE});
 % end

@@ -79,7 +79,7 @@ INLINED float scale_of_row(const struct rows *t, const struct told *told, int r)
  * eight columns of every so many rows; where there are no more rows it does the last one again, so that nothing stands between loads.
  * whole: there are ${BK} rows, so that most places are sure to be rows. */
 INLINED void widen_rows(const struct rows *t, const struct told *told, const int columns, const int values, const int even, float by,
-    const int whole, const int items, int item)
+    const int whole${BOUNDED ? ", uint *squares" : ""}, const int items, int item)
 {
     const int pieces = columns / 8, rows = items / pieces, most = (${BK} + rows - 1) / rows; /* most: rows of a work-item */
     const int trips = (most + ${FLIGHT - 1}) / ${FLIGHT}, flight = (most + trips - 1) / trips;
@@ -98,18 +98,26 @@ INLINED void widen_rows(const struct rows *t, const struct told *told, const int
         for (int n = 0; n < flight; n++) {
             const int sure = whole && (n + (trips - 1) * flight) * rows + rows <= ${BK};
             const int at = sure ? r + n * rows : min(r + n * rows, t->count - 1);
+% if BOUNDED
+            const uint4 y = widen8(x[n], values, even, values && !even ? told->scales[at] * by : 1.0f);
+            const uint four[4] = {y.x, y.y, y.z, y.w};
+            if (!values)
+                *squares = larger_squares(*squares, four);
+            ((__global uint4 *)t->to)[at * pieces + piece] = y;
+% else
             ((__global uint4 *)t->to)[at * pieces + piece] = widen8(x[n], values, even, values && !even ? told->scales[at] * by : 1.0f);
+% end
         }
     }
 }
 /* The same, whole or not; all work-items of a group together do no tile often enough for that to matter. */
 INLINED void widen_side(const struct rows *t, const struct told *told, const int columns, const int values, const int even, float by,
-    const int items, int item)
+    ${BOUNDED ? "uint *squares, " : ""}const int items, int item)
 {
     if (items == ${COUNT} && t->count == ${BK})
-        widen_rows(t, told, columns, values, even, by, 1, items, item);
+        widen_rows(t, told, columns, values, even, by, 1${BOUNDED ? ", squares" : ""}, items, item);
     else
-        widen_rows(t, told, columns, values, even, by, 0, items, item);
+        widen_rows(t, told, columns, values, even, by, 0${BOUNDED ? ", squares" : ""}, items, item);
 }
 
 % if not RESTS
@@ -128,17 +136,27 @@ INLINED float largest_scale(const struct rows *t, const struct told *told, const
     return top;
 }
 % end
+% let TOPS = BOUNDED ? 4 : 3
+% if BOUNDED
+/* The most of all work-items', of four numbers from 0 on. Of each only 7 bits behind the leading one are kept, for lack of room; the last two
+ * are rounded up. */
+% else
 /* The most of all work-items', of three numbers from 0 on. Of the first two only 7 bits behind the leading one are kept, for lack of room. */
+% end
 INLINED void most_of_all(float *x, const struct told *told, const int items, int item)
 {
     #pragma unroll
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < ${TOPS}; i++)
         #pragma unroll
         for (int n = 1; n < 32; n *= 2)
             x[i] = fmax(x[i], across(x[i], n));
     if ((item & 31) == 0) {
         told->tops[item / 32] = as_float((as_int(x[0]) & 0x7fff0000) | as_int(x[1]) >> 16);
+% if BOUNDED
+        told->tops[${ITEMS/32} + item / 32] = as_float(((as_int(x[2]) + 0xffff) & 0x7fff0000) | (as_int(x[3]) + 0xffff) >> 16);
+% else
         told->tops[${ITEMS/32} + item / 32] = x[2];
+% end
     }
     named_sync(WIDENING, items);
     x[0] = x[1] = 0.0f; /* as all work-items see them */
@@ -146,10 +164,37 @@ INLINED void most_of_all(float *x, const struct told *told, const int items, int
     for (int n = 0; n < items / 32; n++) {
         const int two = as_int(told->tops[n]);
         x[0] = fmax(x[0], as_float(two & 0x7fff0000)), x[1] = fmax(x[1], as_float(two << 16));
+% if BOUNDED
+        const int others = as_int(told->tops[${ITEMS/32} + n]);
+        x[2] = fmax(x[2], as_float(others & 0x7fff0000)), x[3] = fmax(x[3], as_float(others << 16));
+% else
         x[2] = fmax(x[2], told->tops[${ITEMS/32} + n]);
+% end
     }
 }
 
+% if BOUNDED
+/* What larger_squares has found in all rows of a work-item; of work-items that share rows it is added up. No row is longer. */
+INLINED float square_of(uint squares)
+{
+% if DTYPE == "bf16"
+    float y = (as_float((int)(squares << 16)) + as_float((int)(squares & 0xffff0000u))) * 1.03f; /* rounding lost some */
+% else
+    float two[2];
+    wide_floats(two, squares);
+    float y = fma(two[0] + two[1], 256.0f * 1.01f, 0.01f);
+% end
+% if HD == 16 or HD == 32 or HD == 64 or HD == 128 or HD == 256
+    #pragma unroll
+    for (int n = 1; n < ${HD/8}; n *= 2)
+        y += across(y, n);
+    return y;
+% else
+    return y * ${HD/8}; /* work-items that share a row need not lie beside each other */
+% end
+}
+
+% end
 /* A tile of keys of a sequence and a KV head. */
 struct part {
     int b, g, first, count;  /* the first key, and how many there are */
@@ -188,9 +233,26 @@ INLINED void widen_tile(const struct stored *x, const struct told *told, __globa
     const int items, int item)
 {
     float by = 1.0f;
+% if BOUNDED
+    uint squares = 0;
+    struct rows t = rows_of(x, 0, p, wide_keys(x->a, x->memory) + row_in(x->a, p->b, p->g, p->first) * ${HD});
+    widen_side(&t, told, ${HD}, 0, 1, 1.0f, &squares, items, item);
+    const float square = square_of(squares);
+    if (even) {
+        float top[4] = {0.0f, 0.0f, 0.0f, square};
+        most_of_all(top, told, items, item);
+        if (item == 0)
+            record[${BK + 1}] = root(top[3]);
+    }
+% end
     if (!even) {
         const struct rows k = rows_of(x, 0, p, 0), v = rows_of(x, 1, p, 0);
+% if BOUNDED
+        /* The largest, and ${RESTS ? "whether they differ" : "one over the least"}; the largest of keys, or inf if one is negative or no number; and the square of the longest key, as it is stored. */
+        float top[4] = {0.0f, 0.0f, 0.0f, square};
+% else
         float top[3] = {0.0f, 0.0f, 0.0f}; /* the largest, and ${RESTS ? "whether they differ" : "one over the least"}; and the largest of keys, or inf if one is negative or no number */
+% end
 % if BOUNDED
         const float scale = fmax(fabs(x->a->scale)${BY_LOG2E}, FLT_MIN); /* so that exponentials are powers of two */
 % end
@@ -220,7 +282,7 @@ INLINED void widen_tile(const struct stored *x, const struct told *told, __globa
         for (int r = anew(item); r < ${BK}; r += items)
             record[${BK + 4} + place_of_scale(r)] = told->scales[r] * by;
         if (item == 0)
-            record[${BK}] = some ? as_float(power << 23) : first, record[${BK + 1}] = top[2], record[${BK + 2}] = some ? 1.0f : 0.0f;
+            record[${BK}] = some ? as_float(power << 23) : first, record[${BK + 1}] = top[2]${BOUNDED ? " * root(top[3])" : ""}, record[${BK + 2}] = some ? 1.0f : 0.0f;
 % else
         if (!(top[0] * top[1] <= 16.0f)) { /* a row of zeros, which may have any scale, could lower the others */
             top[0] = largest_scale(&v, told, items, item);
@@ -232,19 +294,21 @@ INLINED void widen_tile(const struct stored *x, const struct told *told, __globa
         const int power = min(max((((as_int(top[0]) >> 23) + 3) & ~7) - ${DTYPE_KV == "fp8" ? 2 : 3}, 67), 253);
         by = as_float((254 - power) << 23);
         if (item == 0)
-            record[${BK}] = as_float(power << 23), record[${BK + 1}] = top[2];
+            record[${BK}] = as_float(power << 23), record[${BK + 1}] = top[2]${BOUNDED ? " * root(top[3])" : ""};
 % end
     }
+% if not BOUNDED
     struct rows t = rows_of(x, 0, p, wide_keys(x->a, x->memory) + row_in(x->a, p->b, p->g, p->first) * ${HD});
     widen_side(&t, told, ${HD}, 0, 1, 1.0f, items, item);
+% end
     t = rows_of(x, 1, p, wide_values(x->a, x->memory) + row_in(x->a, p->b, p->g, p->first) * ${HDV});
 % if RESTS
-    widen_side(&t, told, ${HDV}, 1, 1, 1.0f, items, item);
+    widen_side(&t, told, ${HDV}, 1, 1, 1.0f${BOUNDED ? ", 0" : ""}, items, item);
 % else
     if (even)
-        widen_side(&t, told, ${HDV}, 1, 1, 1.0f, items, item);
+        widen_side(&t, told, ${HDV}, 1, 1, 1.0f${BOUNDED ? ", 0" : ""}, items, item);
     else
-        widen_side(&t, told, ${HDV}, 1, 0, by, items, item);
+        widen_side(&t, told, ${HDV}, 1, 0, by${BOUNDED ? ", 0" : ""}, items, item);
 % end
 }
 

@@ -12,6 +12,9 @@ struct worker {
     int even_k, even_v; /* see is_even */
     float ${RESTS or WIDENED ? "key_scale, " : ""}value_scale; /* where these are even */
 % end
+% if BOUNDED
+    float length, limit; /* of its longest query, and how long a key may be: see sm90.scale.t */
+% end
 % if RESTS and not FEW
     int has_rest;     /* whether probabilities times scales are in two parts; else they have one scale, which is in unit */
 % end

@@ -101,47 +101,99 @@ INLINED float next_unit(struct worker *x)
 % end
 % if BOUNDED
 
-/* Whether a score may be so far above its row's maximum so far that this matters; the largest of a tile's scales, times the largest score
- * before it is multiplied, is a bound. It says yes where a scale is negative, and of rows that have seen no key. Scores are compared by
- * their bits, as integers, which are negative for those below 0. */
-INLINED int may_have_grown(const float *s, const struct row_states *rows, float largest)
+/* The length of this warp's longest query: times that of a key it bounds their score (Cauchy and Schwarz). It is rounded up, and a query
+ * with a NaN does not count. */
+INLINED float length_of_queries(const struct worker *x)
 {
-    int top[4] = {0, 0, 0, 0}; /* two chains for each row */
+    const uint shared = x->shared;
+    __local uchar *const memory = x->memory;
+    __local const uchar *const mine = memory + (Q_AT(x->w, x->nq) - shared) + (16 * x->warp + x->lane / 4) * 128 + (x->lane & 3) * 32;
+    float most = 0.0f;
     #pragma unroll
-    for (int n = 0; n < ${NS}; n += 2)
-        top[n / 2 % 4] = most_bits(top[n / 2 % 4], s[n], s[n + 1]);
-    int grown = 0;
+    for (int r = 0; r < 2; r++) {
+        float sum = 0.0f;
+        #pragma unroll 2
+        for (int c = 0; c < ${2*HB}; c++) {
+            const uint4 y = *(__local const uint4 *)(mine + 1024 * r + c / 2 * ${Q_BOX} + c % 2 * 16);
+            sum = add_squares(add_squares(add_squares(add_squares(sum, y.x), y.y), y.z), y.w);
+        }
+        sum += across(sum, 1);
+        sum += across(sum, 2);
+        most = fmax(most, sum);
+    }
+    return root(as_float(most_in_warp(as_int(most))) + 4e-36f) * 1.001f; /* squares below that are lost */
+}
+/* How long a key may be, now that maxima have changed, so that no score, times the scale, is further than 120 above what stands for its row's
+ * maximum: no exponential is infinite then. */
+INLINED void set_limit(struct worker *x, const struct row_states *rows, float scale)
+{
+    const float most = fma(fmin(rows->top[0], rows->top[1]), scale, 120.0f) / (x->length * scale);
+    x->limit = as_float(~most_in_warp(~as_int(most))); /* the least: those from 0 on have the order of their bits, and all others are below */
+}
+/* Exponentials are relative to the maximum of some keys before. Where f16 has no room for one, or would not have for a few more, they
+ * and all before are divided by a power of two, and the maximum is that much higher. sum: of these. */
+INLINED int lower(float *s, struct row_states *rows, const float *sum, float *fix, float inverse)
+{
+    const int grown = in_warp(!(fmax(sum[0], sum[1]) <= 32768.0f));
     #pragma unroll
     for (int r = 0; r < 2; r++)
-        grown |= !(fma(as_float(max(top[r], top[r + 2])), largest, -rows->top[r]) <= 8.0f); /* nor if it is not a number */
-    return in_warp(grown);
+        rows->sum[r] += sum[r];
+    if (grown)
+        #pragma unroll
+        for (int r = 0; r < 2; r++) {
+            float top = 0.0f;
+            #pragma unroll
+            for (int n = 2 * r; n < ${NS}; n += 4)
+                top = fmax(top, fmax(s[n], s[n + 1]));
+            top = fmax(top, across(top, 1));
+            top = fmax(top, across(top, 2));
+            const int power = min(max((as_int(top) >> 23) - 127, 0), 126);
+            fix[r] = as_float((127 - power) << 23);
+            rows->top[r] += (float)power * inverse, rows->sum[r] *= fix[r];
+            #pragma unroll
+            for (int n = 2 * r; n < ${NS}; n += 4)
+                s[n] *= fix[r], s[n + 1] *= fix[r];
+        }
+    return grown;
 }
 %# Of so many times 16 keys registers have room for the scales, beside the scores that are being made.
 % let SCALES_EARLY = min(BK/16, WG == 3 ? 1 : 4)
-/* Reads the largest scale of the tile of keys that is being multiplied, and the first of its scales. */
-INLINED void early_scales(float *largest, float4 *scales, const struct worker *x)
+/* Reads what the values of the keys that are being multiplied have as their power of two, the length of the longest key, and the first of
+ * their scales. */
+INLINED void early_scales(float2 *end, float4 *scales, const struct worker *x)
 {
     __local uchar *const memory = x->memory;
     __local const float *const record = RECORD_AT(x->nk);
+    *end = *(__local const float2 *)(record + ${BK});
     if (x->even_k)
         return;
-    *largest = record[${BK + 1}];
     #pragma unroll
     for (int n = 0; n < ${SCALES_EARLY}; n++)
         scales[n] = ((__local const float4 *)record)[4 * n + (x->lane & 3)];
 }
-/* Turns scores into exponentials, as softmax does, where each key has a scale. Few tiles have scores that are above the maximum, or that
- * are masked, and of these alone scores are multiplied before they are compared. Those of others are multiplied as the maximum is
- * subtracted, by one instruction. */
-INLINED int softmax_of_rows(float *s, struct row_states *rows, float *fix, float largest, const float4 *early, const struct worker *x, int j)
+/* Turns scores into exponentials, as softmax does, where each key has a scale. In most tiles no score is masked, and none can make an
+ * exponential infinite${RESTS ? "" : "; and values have the same power of two as those before"}. There nobody looks for a maximum: one instruction
+ * multiplies a score and subtracts what stands for the maximum, and the sums of exponentials tell whether that was too low. */
+INLINED int softmax_of_rows(float *s, struct row_states *rows, float *fix, float2 end, const float4 *early, struct worker *x, int j)
 {
     __local uchar *const memory = x->memory;
-    if (is_at_edge(x, j) || may_have_grown(s, rows, largest)) {
+    if (is_at_edge(x, j) || !(end.y <= x->limit)${RESTS ? "" : " || end.x != x->unit"}) {
         scale_scores(s, x);
         mask_edge(s, x, j);
-        return softmax(s, rows, fix, 1.0f);
+        int grown = softmax(s, rows, fix, 1.0f);
+        if (grown)
+            set_limit(x, rows, 1.0f);
+% if not RESTS
+        const float by = next_unit(x);
+        if (by != 1.0f) { /* the scales of values were divided by another number */
+            fix[0] = grown ? fix[0] * by : by, fix[1] = grown ? fix[1] * by : by;
+            grown = 1;
+        }
+% end
+        return grown;
     }
     __local const float4 *const scales = (__local const float4 *)RECORD_AT(x->nk - 1) + (x->lane & 3);
+    float sum[2];
     #pragma unroll
     for (int m = 0; m < ${NS}; m += 8) {
         const float4 four = m / 8 < ${SCALES_EARLY} ? early[m / 8] : scales[m / 2];
@@ -149,10 +201,45 @@ INLINED int softmax_of_rows(float *s, struct row_states *rows, float *fix, float
         #pragma unroll
         for (int n = 0; n < 8; n++)
             s[m + n] = exp2_fast(fma(s[m + n], y[n / 4 * 2 + n % 2], -rows->top[n / 2 % 2]));
-        rows->sum[0] += s[m] + s[m + 1], rows->sum[0] += s[m + 4] + s[m + 5];
-        rows->sum[1] += s[m + 2] + s[m + 3], rows->sum[1] += s[m + 6] + s[m + 7];
+        #pragma unroll
+        for (int r = 0; r < 2; r++) {
+            const float two = s[m + 2 * r] + s[m + 2 * r + 1];
+            sum[r] = m == 0 ? two : sum[r] + two;
+            sum[r] += s[m + 2 * r + 4] + s[m + 2 * r + 5];
+        }
     }
-    return 0;
+    const int grown = lower(s, rows, sum, fix, 1.0f);
+    if (grown)
+        set_limit(x, rows, 1.0f);
+    return grown;
+}
+/* The same where all keys of a head have one scale. */
+INLINED int softmax_of_head(float *s, struct row_states *rows, float *fix, float scale, float longest, struct worker *x, int j)
+{
+    if (is_at_edge(x, j) || !(longest <= x->limit)) {
+        mask_edge(s, x, j);
+        const int grown = softmax(s, rows, fix, scale);
+        if (grown)
+            set_limit(x, rows, scale);
+        return grown;
+    }
+    const float low[2] = {rows->top[0] * scale, rows->top[1] * scale};
+    float sum[2];
+    #pragma unroll
+    for (int m = 0; m < ${NS}; m += 4) {
+        #pragma unroll
+        for (int n = 0; n < 4; n++)
+            s[m + n] = exp2_fast(fma(s[m + n], scale, -low[n / 2]));
+        #pragma unroll
+        for (int r = 0; r < 2; r++) {
+            const float two = s[m + 2 * r] + s[m + 2 * r + 1];
+            sum[r] = m == 0 ? two : sum[r] + two;
+        }
+    }
+    const int grown = lower(s, rows, sum, fix, 1.0f / scale);
+    if (grown)
+        set_limit(x, rows, scale);
+    return grown;
 }
 % end
 % end

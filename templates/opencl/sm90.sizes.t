@@ -139,7 +139,7 @@
 %# Whether a warp first asks, by an instruction that takes three numbers, whether a score can have grown so far that the maximum matters.
 %# Where scores may be hidden that costs more than it saves.
 % let QUICK = LAZY and not CAUSAL and not WINDOW and not SKIPS and not FOLDS and not TURNS
-%# Whether a tile whose keys have scales of their own is first asked for a bound of its scores: see sm90.scale.t.
+%# Whether scores of most tiles become exponentials without a look for their maximum, since a bound allows it: see sm90.scale.t.
 % let BOUNDED = TURNS and LAZY
 %# What a launch needs to know: struct gen_launch in gen/gen.h says what each is.
 % let LAUNCH_GROUP_0 = ITEMS

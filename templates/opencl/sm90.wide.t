@@ -1,7 +1,7 @@
 %# Where keys and values lie that were widened once for a launch, and who tells that they do.
 /* The memory that a launch brings. Rows of a sequence lie one after another there, whatever pages they come from. */
 struct wide {
-    __global float *records; /* [batch, KV head, tile]: a tile's ${BK} scales of keys, and what its values are to be multiplied by${RESTS ? ", with the scales of these" : ""}; see sm90.scale.t */
+    __global float *records; /* [batch, KV head, tile]: a tile's ${BK} scales of keys, ${BOUNDED ? "a bound of their lengths, " : ""}and what its values are to be multiplied by${RESTS ? ", with the scales of these" : ""}; see sm90.scale.t */
     __global uint *done;     /* [batch, KV head, tile]: the number of the launch that widened the tile last */
     uint turn;               /* the number of this launch */
     int tiles;

@@ -442,6 +442,29 @@ static void test_unlike_rows(void **state)
     judge_kernel(s, "attn_bf16_kvint8_d16_causal_on_sm90_q192k16_lazy_widened", draw_unlike_rows, 2, s->seed, "unlike rows");
 }
 
+/* Scores of which a later tile's are far above those of the first, or so large that exponentials might become infinite. */
+static void draw_rising(const struct variant *v, uint64_t *state, struct trial_shape *out)
+{
+    static int turn; /* of the child that draws */
+    const float scales[] = {2.5f, 4, 12};
+    *out = (struct trial_shape){.what = "rising scores", .batch = 1, .heads = 2, .kv_heads = 1, .q_len = 70};
+    out->kv_len = 20 * v->field[F_TILE_K] + random_below(state, 40);
+    out->draw.even_scales = turn % 2;
+    out->scale = scales[turn++ / 2 % 3];
+}
+
+/* Kernels with widened and lazy look at no score of most tiles before they make exponentials: they do if a bound allows it, and divide
+ * exponentials by powers of two that have become too large for f16. */
+static void test_rising_scores(void **state)
+{
+    const struct suite *s = *state;
+    if (getenv("ATTN_VARIANT") || (!s->card && emulated_why_not()))
+        skip();
+    judge_kernel(s, "attn_bf16_kvint8_d16_on_sm90_q64k16_lazy_widened", draw_rising, 6, s->seed, "rising scores");
+    judge_kernel(s, "attn_bf16_kvfp8_d16_causal_on_sm90_q128k16_pingpong_lazy_widened", draw_rising, 6, s->seed, "rising scores");
+    judge_kernel(s, "attn_f16_kvint8_d16_on_sm90_q64k16_lazy_widened", draw_rising, 6, s->seed, "rising scores");
+}
+
 /* Biases, masks, and O in f32 begin at odd addresses; or there is an odd number of elements from row to row, head to head or
  * sequence to sequence; or all is even. Q, K, V and O are where each kernel takes them. */
 static void draw_odd_tables(const struct variant *v, uint64_t *state, struct trial_shape *out)
@@ -508,6 +531,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_problems), cmocka_unit_test(test_long_sums),
                                        cmocka_unit_test(test_scales), cmocka_unit_test(test_launches),
-                                       cmocka_unit_test(test_unlike_rows), cmocka_unit_test(test_odd_tables)};
+                                       cmocka_unit_test(test_unlike_rows), cmocka_unit_test(test_rising_scores),
+                                       cmocka_unit_test(test_odd_tables)};
     return cmocka_run_group_tests_name("emulated", tests, setup, teardown);
 }

@@ -151,10 +151,10 @@ static const char once[] =
     "    for (int r = item; r < count; r += ${COUNT})\n"
     "        told.scales[r] = scales[r];\n"
     "    named_sync(WIDENING, ${COUNT});\n"
-    "    float top[3] = {largest_scale(&t, &told, ${COUNT}, item), 0.0f, 0.0f};\n"
+    "    float top[4] = {largest_scale(&t, &told, ${COUNT}, item), 0.0f, 0.0f, 0.0f};\n"
     "    most_of_all(top, &told, ${COUNT}, item);\n"
     "    tops[item] = top[0];\n"
-    "    widen_rows(&t, &told, ${HDV}, 1, 0, by, 0, ${COUNT}, item);\n"
+    "    widen_rows(&t, &told, ${HDV}, 1, 0, by, 0${BOUNDED ? \", 0\" : \"\"}, ${COUNT}, item);\n"
     "}\n";
 
 /* ---- the card, and programs on it ---- */

@@ -491,6 +491,32 @@ int group_count(void)
 {
     return emulated_group(true);
 }
+static float half_of(enum dtype t, uint word, int high)
+{
+    const uint16_t x = (uint16_t)(high ? word >> 16 : word);
+    return dtype_load(t, &x, 0);
+}
+float root(float x)
+{
+    return sqrtf(x);
+}
+float add_squares(float sum, uint two)
+{
+    const float low = half_of(emulated_facts()->type, two, 0), high = half_of(emulated_facts()->type, two, 1);
+    return fmaf(low, low, fmaf(high, high, sum));
+}
+uint larger_squares(uint most, const uint *y)
+{
+    const enum dtype type = emulated_facts()->type;
+    float sum[2] = {0, 0};
+    for (int i = 0; i < 4; i++)
+        for (int n = 0; n < 2; n++) {
+            const float x = type == DTYPE_F16 ? half_of(type, y[i], n) / 16 : half_of(type, y[i], n);
+            const uint rounded = emulated_two(type, fmaf(x, x, sum[n]), 0);
+            sum[n] = half_of(type, rounded, 0);
+        }
+    return emulated_two(type, fmaxf(half_of(type, most, 0), sum[0]), fmaxf(half_of(type, most, 1), sum[1]));
+}
 int most_bits(int most, float a, float b)
 {
     int p, q;
