@@ -182,7 +182,9 @@ int attn_bf16_d64_causal_on_avx512_q128k256_r8x2u2(const struct attn_args *args)
 #define query_tiles query_tiles_690a0e86
 #define carve carve_690a0e86
 #define pack pack_690a0e86
+#define place place_690a0e86
 #define tile tile_690a0e86
+#define begin begin_690a0e86
 #define attend attend_690a0e86
 #define do_shared do_shared_690a0e86
 
@@ -867,20 +869,33 @@ static void pack(const struct attn_args *a, const struct space *w, const struct 
     }
 }
 
-/* 8 rows of queries, from row i of the tile of queries on, meet n keys of a tile, from key j on. All rows see the first
- * `seen` of these keys. Of the rest row r sees those below ends[r], counted from key j + seen. */
-static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int64_t seen, const int32_t *ends,
-    const float *scale)
+/* Where 8 rows of queries meet a tile of keys: these, the scores, the outputs and the state of the rows. */
+struct place { const float *q, *k, *v; float *s, *p, *o, *row; };
+
+/* 8 rows of queries meet n keys. All rows see the first `seen` of these keys. Of the rest row r
+ * sees those below ends[r], counted from the first one that not all see. */
+static void tile(const struct place *w, int64_t n, int64_t seen, const int32_t *ends, const float *scale)
 {
-    float *row = w->row + i / 8 * 64, *o = w->o + i * 64;
-    int64_t steps = (n + 15) / 16;
-    const float *k = w->k + j * 64, *v = w->v + j / 256 * 16384;
-    score_tile(w->q + i * 64, k, w->s, scale, (n + 31) / 32);
+    int64_t steps = n == 256 ? 16 : (n + 15) / 16;
+    int64_t panels = n == 256 ? 8 : (n + 31) / 32;
+    score_tile(w->q, w->k, w->s, scale, panels);
     if (seen < n)
         cut(w->s + seen, ends, steps - seen / 16);
-    softmax(w->s, w->p, row, steps);
-    value_tile(w->p, v, o, row, (n + 1) / 2);
-    value_tile(w->p, v + 8192, o + 32, row, (n + 1) / 2);
+    softmax(w->s, w->p, w->row, steps);
+    n = n == 256 ? 128 : (n + 1) / 2;
+    value_tile(w->p, w->v, w->o, w->row, n);
+    value_tile(w->p, w->v + 8192, w->o + 32, w->row, n);
+}
+
+/* No keys yet, of so many rows. */
+static void begin(const struct space *w, int64_t rows)
+{
+    float none_seen = MINUS_INFINITY, *row = w->row;
+    memset(w->o, 0, (size_t)rows * 256);
+    memset(row, 0, (size_t)(rows / 8) * 256);
+    for (int64_t r = 0; r < rows; r += 8, row += 64)
+        for (int64_t l = 0; l < 16; l++)
+            row[l] = none_seen;
 }
 
 /* One tile of queries of head h, from row i0 on, meets all keys that any of its rows sees. */
@@ -891,20 +906,22 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     uint16_t *out = (uint16_t *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
     float scale = a->scale * 1.44269504f; /* exponentials are powers of two */
     float unused;
-    float none_seen = MINUS_INFINITY;
     int32_t ends[8] = {0}; /* used for tiles that the edge of an interval crosses */
     for (int64_t i = 0; i < padded; i += 16) {
         int64_t ld = a->q_stride[2];
         const uint16_t *from = queries_at(i < rows ? q + i * ld : q, &ld, rows - i, (uint16_t *)w->stage);
         pack_q(from, w->q + i * 64, ld);
     }
-    memset(w->o, 0, (size_t)padded * 256);
-    for (float *row = w->row; row < w->row + padded / 8 * 64; row += 64)
-        for (int64_t l = 0; l < 64; l++)
-            row[l] = l < 16 ? none_seen : 0.0f;
-
-    for (int64_t j = first_key(s, i0) / 256 * 256; j < end; j += 256)
-        for (int64_t i = 0; i < rows; i += 8) {
+    int64_t seen_below = end_key(s, i0); /* by all rows */
+    begin(w, padded);
+    for (int64_t first = first_key(s, i0) / 256 * 256, j = first; j < end; j += 256) {
+        struct place at = {w->q, w->k + j * 64, w->v + j * 64, w->s, w->p, w->o, w->row};
+        int whole = seen_below - j >= 256;
+        for (int64_t i = 0; i < rows; i += 8, at.q += 512, at.o += 512, at.row += 64) {
+            if (whole) {
+                tile(&at, 256, 256, ends, &scale);
+                continue;
+            }
             /* all rows see keys below `all`, none sees `last` */
             int64_t all = end_key(s, i0 + i) - j, last = least(end, end_key(s, i0 + i + 7)) - j;
             if (last <= 0)
@@ -912,8 +929,9 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
             int64_t seen = all < 0 ? 0 : least(256, all) / 16 * 16; /* whole vectors that all rows see */
             for (int64_t r = 0; all < 256 && r < 8; r++)
                 ends[r] = (int32_t)(least(256, end_key(s, i0 + i + r) - j) - seen);
-            tile(w, i, j, least(256, last), seen, ends, &scale);
+            tile(&at, least(256, last), seen, ends, &scale);
         }
+    }
 
     for (int64_t i = 0; i < rows; i++) {
         float *row = w->row + i / 8 * 64 + i % 8, *lse = a->lse ? a->lse + s->lse_at + h * s->lse_ld + i0 + i : &unused;
@@ -1064,7 +1082,9 @@ int attn_bf16_d64_causal_on_avx512_q128k256_r8x2u2(const struct attn_args *a)
 #undef query_tiles
 #undef carve
 #undef pack
+#undef place
 #undef tile
+#undef begin
 #undef attend
 #undef do_shared
 #endif

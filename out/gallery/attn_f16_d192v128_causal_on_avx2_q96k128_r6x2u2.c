@@ -172,7 +172,9 @@ int attn_f16_d192v128_causal_on_avx2_q96k128_r6x2u2(const struct attn_args *args
 #define query_tiles query_tiles_169d7c51
 #define carve carve_169d7c51
 #define pack pack_169d7c51
+#define place place_169d7c51
 #define tile tile_169d7c51
+#define begin begin_169d7c51
 #define attend attend_169d7c51
 #define do_shared do_shared_169d7c51
 
@@ -870,26 +872,39 @@ static void pack(const struct attn_args *a, const struct space *w, const struct 
     }
 }
 
-/* 6 rows of queries, from row i of the tile of queries on, meet n keys of a tile, from key j on. All rows see the first
- * `seen` of these keys. Of the rest row r sees those below ends[r], counted from key j + seen. */
-static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int64_t seen, const int32_t *ends,
-    const float *scale)
+/* Where 6 rows of queries meet a tile of keys: these, the scores, the outputs and the state of the rows. */
+struct place { const float *q, *k, *v; float *s, *p, *o, *row; };
+
+/* 6 rows of queries meet n keys. All rows see the first `seen` of these keys. Of the rest row r
+ * sees those below ends[r], counted from the first one that not all see. */
+static void tile(const struct place *w, int64_t n, int64_t seen, const int32_t *ends, const float *scale)
 {
-    float *row = w->row + i / 6 * 32, *o = w->o + i * 128;
-    int64_t steps = (n + 7) / 8;
-    const float *k = w->k + j * 192, *v = w->v + j / 128 * 16384;
-    score_tile(w->q + i * 192, k, w->s, scale, (n + 15) / 16);
+    int64_t steps = n == 128 ? 16 : (n + 7) / 8;
+    int64_t panels = n == 128 ? 8 : (n + 15) / 16;
+    score_tile(w->q, w->k, w->s, scale, panels);
     if (seen < n)
         cut(w->s + seen, ends, steps - seen / 8);
-    softmax(w->s, w->p, row, steps);
-    value_tile(w->p, v, o, row, (n + 1) / 2);
-    value_tile(w->p, v + 2048, o + 16, row, (n + 1) / 2);
-    value_tile(w->p, v + 4096, o + 32, row, (n + 1) / 2);
-    value_tile(w->p, v + 6144, o + 48, row, (n + 1) / 2);
-    value_tile(w->p, v + 8192, o + 64, row, (n + 1) / 2);
-    value_tile(w->p, v + 10240, o + 80, row, (n + 1) / 2);
-    value_tile(w->p, v + 12288, o + 96, row, (n + 1) / 2);
-    value_tile(w->p, v + 14336, o + 112, row, (n + 1) / 2);
+    softmax(w->s, w->p, w->row, steps);
+    n = n == 128 ? 64 : (n + 1) / 2;
+    value_tile(w->p, w->v, w->o, w->row, n);
+    value_tile(w->p, w->v + 2048, w->o + 16, w->row, n);
+    value_tile(w->p, w->v + 4096, w->o + 32, w->row, n);
+    value_tile(w->p, w->v + 6144, w->o + 48, w->row, n);
+    value_tile(w->p, w->v + 8192, w->o + 64, w->row, n);
+    value_tile(w->p, w->v + 10240, w->o + 80, w->row, n);
+    value_tile(w->p, w->v + 12288, w->o + 96, w->row, n);
+    value_tile(w->p, w->v + 14336, w->o + 112, w->row, n);
+}
+
+/* No keys yet, of so many rows. */
+static void begin(const struct space *w, int64_t rows)
+{
+    float none_seen = MINUS_INFINITY, *row = w->row;
+    memset(w->o, 0, (size_t)rows * 512);
+    memset(row, 0, (size_t)(rows / 6) * 128);
+    for (int64_t r = 0; r < rows; r += 6, row += 32)
+        for (int64_t l = 0; l < 8; l++)
+            row[l] = none_seen;
 }
 
 /* One tile of queries of head h, from row i0 on, meets all keys that any of its rows sees. */
@@ -900,20 +915,22 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     uint16_t *out = (uint16_t *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
     float scale = a->scale * 1.44269504f; /* exponentials are powers of two */
     float unused;
-    float none_seen = MINUS_INFINITY;
     int32_t ends[6] = {0}; /* used for tiles that the edge of an interval crosses */
     for (int64_t i = 0; i < padded; i += 8) {
         int64_t ld = a->q_stride[2];
         const uint16_t *from = queries_at(i < rows ? q + i * ld : q, &ld, rows - i, (uint16_t *)w->stage);
         pack_q(from, w->q + i * 192, ld);
     }
-    memset(w->o, 0, (size_t)padded * 512);
-    for (float *row = w->row; row < w->row + padded / 6 * 32; row += 32)
-        for (int64_t l = 0; l < 32; l++)
-            row[l] = l < 8 ? none_seen : 0.0f;
-
-    for (int64_t j = first_key(s, i0) / 128 * 128; j < end; j += 128)
-        for (int64_t i = 0; i < rows; i += 6) {
+    int64_t seen_below = end_key(s, i0); /* by all rows */
+    begin(w, padded);
+    for (int64_t first = first_key(s, i0) / 128 * 128, j = first; j < end; j += 128) {
+        struct place at = {w->q, w->k + j * 192, w->v + j * 128, w->s, w->p, w->o, w->row};
+        int whole = seen_below - j >= 128;
+        for (int64_t i = 0; i < rows; i += 6, at.q += 1152, at.o += 768, at.row += 32) {
+            if (whole) {
+                tile(&at, 128, 128, ends, &scale);
+                continue;
+            }
             /* all rows see keys below `all`, none sees `last` */
             int64_t all = end_key(s, i0 + i) - j, last = least(end, end_key(s, i0 + i + 5)) - j;
             if (last <= 0)
@@ -921,8 +938,9 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
             int64_t seen = all < 0 ? 0 : least(128, all) / 8 * 8; /* whole vectors that all rows see */
             for (int64_t r = 0; all < 128 && r < 6; r++)
                 ends[r] = (int32_t)(least(128, end_key(s, i0 + i + r) - j) - seen);
-            tile(w, i, j, least(128, last), seen, ends, &scale);
+            tile(&at, least(128, last), seen, ends, &scale);
         }
+    }
 
     for (int64_t i = 0; i < rows; i++) {
         float *row = w->row + i / 6 * 32 + i % 6, *lse = a->lse ? a->lse + s->lse_at + h * s->lse_ld + i0 + i : &unused;
@@ -1068,7 +1086,9 @@ int attn_f16_d192v128_causal_on_avx2_q96k128_r6x2u2(const struct attn_args *a)
 #undef query_tiles
 #undef carve
 #undef pack
+#undef place
 #undef tile
+#undef begin
 #undef attend
 #undef do_shared
 #endif

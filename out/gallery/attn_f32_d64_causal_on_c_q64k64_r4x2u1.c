@@ -144,7 +144,9 @@ int attn_f32_d64_causal_on_c_q64k64_r4x2u1(const struct attn_args *args);
 #define query_tiles query_tiles_1d2cd071
 #define carve carve_1d2cd071
 #define pack pack_1d2cd071
+#define place place_1d2cd071
 #define tile tile_1d2cd071
+#define begin begin_1d2cd071
 #define attend attend_1d2cd071
 #define do_shared do_shared_1d2cd071
 
@@ -733,22 +735,34 @@ static void pack(const struct attn_args *a, const struct space *w, const struct 
     }
 }
 
-/* 4 rows of queries, from row i of the tile of queries on, meet n keys of a tile, from key j on. All rows see the first
- * `seen` of these keys. Of the rest row r sees those below ends[r], counted from key j + seen. */
-static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int64_t seen, const int32_t *ends,
-    const float *scale)
+/* Where 4 rows of queries meet a tile of keys: these, the scores, the outputs and the state of the rows. */
+struct place { const float *q, *k, *v; float *s, *p, *o, *row; };
+
+/* 4 rows of queries meet n keys. All rows see the first `seen` of these keys. Of the rest row r
+ * sees those below ends[r], counted from the first one that not all see. */
+static void tile(const struct place *w, int64_t n, int64_t seen, const int32_t *ends, const float *scale)
 {
-    float *row = w->row + i / 4 * 32, *o = w->o + i * 64;
-    int64_t steps = (n + 7) / 8;
-    const float *k = w->k + j * 64, *v = w->v + j / 64 * 4096;
-    score_tile(w->q + i * 64, k, w->s, scale, (n + 15) / 16);
+    int64_t steps = n == 64 ? 8 : (n + 7) / 8;
+    int64_t panels = n == 64 ? 4 : (n + 15) / 16;
+    score_tile(w->q, w->k, w->s, scale, panels);
     if (seen < n)
         cut(w->s + seen, ends, steps - seen / 8);
-    softmax(w->s, w->p, row, steps);
-    value_tile(w->p, v, o, row, n);
-    value_tile(w->p, v + 1024, o + 16, row, n);
-    value_tile(w->p, v + 2048, o + 32, row, n);
-    value_tile(w->p, v + 3072, o + 48, row, n);
+    softmax(w->s, w->p, w->row, steps);
+    value_tile(w->p, w->v, w->o, w->row, n);
+    value_tile(w->p, w->v + 1024, w->o + 16, w->row, n);
+    value_tile(w->p, w->v + 2048, w->o + 32, w->row, n);
+    value_tile(w->p, w->v + 3072, w->o + 48, w->row, n);
+}
+
+/* No keys yet, of so many rows. */
+static void begin(const struct space *w, int64_t rows)
+{
+    float none_seen = MINUS_INFINITY, *row = w->row;
+    memset(w->o, 0, (size_t)rows * 256);
+    memset(row, 0, (size_t)(rows / 4) * 128);
+    for (int64_t r = 0; r < rows; r += 4, row += 32)
+        for (int64_t l = 0; l < 8; l++)
+            row[l] = none_seen;
 }
 
 /* One tile of queries of head h, from row i0 on, meets all keys that any of its rows sees. */
@@ -759,20 +773,22 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     float *out = (float *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
     float scale = a->scale * 1.44269504f; /* exponentials are powers of two */
     float unused;
-    float none_seen = MINUS_INFINITY;
     int32_t ends[4] = {0}; /* used for tiles that the edge of an interval crosses */
     for (int64_t i = 0; i < padded; i += 8) {
         int64_t ld = a->q_stride[2];
         const float *from = queries_at(i < rows ? q + i * ld : q, &ld, rows - i, (float *)w->stage);
         pack_q(from, w->q + i * 64, ld);
     }
-    memset(w->o, 0, (size_t)padded * 256);
-    for (float *row = w->row; row < w->row + padded / 4 * 32; row += 32)
-        for (int64_t l = 0; l < 32; l++)
-            row[l] = l < 8 ? none_seen : 0.0f;
-
-    for (int64_t j = first_key(s, i0) / 64 * 64; j < end; j += 64)
-        for (int64_t i = 0; i < rows; i += 4) {
+    int64_t seen_below = end_key(s, i0); /* by all rows */
+    begin(w, padded);
+    for (int64_t first = first_key(s, i0) / 64 * 64, j = first; j < end; j += 64) {
+        struct place at = {w->q, w->k + j * 64, w->v + j * 64, w->s, w->p, w->o, w->row};
+        int whole = seen_below - j >= 64;
+        for (int64_t i = 0; i < rows; i += 4, at.q += 256, at.o += 256, at.row += 32) {
+            if (whole) {
+                tile(&at, 64, 64, ends, &scale);
+                continue;
+            }
             /* all rows see keys below `all`, none sees `last` */
             int64_t all = end_key(s, i0 + i) - j, last = least(end, end_key(s, i0 + i + 3)) - j;
             if (last <= 0)
@@ -780,8 +796,9 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
             int64_t seen = all < 0 ? 0 : least(64, all) / 8 * 8; /* whole vectors that all rows see */
             for (int64_t r = 0; all < 64 && r < 4; r++)
                 ends[r] = (int32_t)(least(64, end_key(s, i0 + i + r) - j) - seen);
-            tile(w, i, j, least(64, last), seen, ends, &scale);
+            tile(&at, least(64, last), seen, ends, &scale);
         }
+    }
 
     for (int64_t i = 0; i < rows; i++) {
         float *row = w->row + i / 4 * 32 + i % 4, *lse = a->lse ? a->lse + s->lse_at + h * s->lse_ld + i0 + i : &unused;
@@ -936,7 +953,9 @@ int attn_f32_d64_causal_on_c_q64k64_r4x2u1(const struct attn_args *a)
 #undef query_tiles
 #undef carve
 #undef pack
+#undef place
 #undef tile
+#undef begin
 #undef attend
 #undef do_shared
 #endif

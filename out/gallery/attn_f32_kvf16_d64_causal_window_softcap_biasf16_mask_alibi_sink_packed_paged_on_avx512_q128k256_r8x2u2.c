@@ -218,7 +218,9 @@ int attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_page
 #define table table_bb65e3d8
 #define scores scores_bb65e3d8
 #define modify modify_bb65e3d8
+#define place place_bb65e3d8
 #define tile tile_bb65e3d8
+#define begin begin_bb65e3d8
 #define attend attend_bb65e3d8
 #define do_shared do_shared_bb65e3d8
 
@@ -1205,12 +1207,13 @@ static const void *table(const void *from, const int64_t *stride, int64_t *ld, i
     return stage;
 }
 
-/* What modify() needs to know of the queries: those of head h from row i0 on. */
-struct scores { const struct attn_features *f; const struct sequence *s; int64_t h, i0; };
+/* What modify() needs to know of the queries, those of head h from row i0 on, and where scores are. */
+struct scores { const struct attn_features *f; const struct sequence *s; const struct space *w; int64_t h, i0; };
 
 /* What the features do to the scores of 8 rows from row i0 + i on, against n keys from key j on. */
-static void modify(const struct scores *x, const struct space *w, int64_t i, int64_t j, int64_t n)
+static void modify(const struct scores *x, int64_t i, int64_t j, int64_t n)
 {
+    const struct space *w = x->w;
     const struct attn_features *f = x->f;
     int64_t steps = (n + 15) / 16;
     float cap = f->softcap;
@@ -1235,22 +1238,36 @@ static void modify(const struct scores *x, const struct space *w, int64_t i, int
     hide(w->s, mask, ld, steps);
 }
 
-/* 8 rows of queries, from row i of the tile of queries on, meet n keys of a tile, from key j on. All rows see the first
- * `seen` of these keys. Of the rest row r sees those below ends[r] and not below ends[8 + r], counted from key j +
- * seen. */
-static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int64_t seen, const int32_t *ends,
-    const float *scale, const struct scores *x)
+/* Where 8 rows of queries meet a tile of keys: these, the scores, the outputs and the state of the rows. */
+struct place { const float *q, *k, *v; float *s, *p, *o, *row; };
+
+/* 8 rows of queries meet n keys, from key j on; they are rows i, i + 1 and so on of the tile of queries. All rows see
+ * the first `seen` of these keys. Of the rest row r sees those below ends[r] and not below ends[8 + r], counted from
+ * the first one that not all see. */
+static void tile(const struct place *w, int64_t n, int64_t seen, const int32_t *ends, const float *scale,
+    const struct scores *x, int64_t i, int64_t j)
 {
-    float *row = w->row + i / 8 * 64, *o = w->o + i * 64;
-    int64_t steps = (n + 15) / 16;
-    const float *k = w->k + j * 64, *v = w->v + j / 256 * 16384 + j % 256 * 32;
-    score_tile(w->q + i * 64, k, w->s, scale, (n + 31) / 32);
-    modify(x, w, i, j, n);
+    int64_t steps = n == 256 ? 16 : (n + 15) / 16;
+    int64_t panels = n == 256 ? 8 : (n + 31) / 32;
+    score_tile(w->q, w->k, w->s, scale, panels);
+    modify(x, i, j, n);
     if (seen < n)
         cut(w->s + seen, ends, steps - seen / 16);
-    softmax(w->s, w->p, row, steps);
-    value_tile(w->p, v, o, row, (n + 1) / 2);
-    value_tile(w->p, v + 8192, o + 32, row, (n + 1) / 2);
+    softmax(w->s, w->p, w->row, steps);
+    n = n == 256 ? 128 : (n + 1) / 2;
+    value_tile(w->p, w->v, w->o, w->row, n);
+    value_tile(w->p, w->v + 8192, w->o + 32, w->row, n);
+}
+
+/* No keys yet, of so many rows. */
+static void begin(const struct space *w, int64_t rows)
+{
+    float none_seen = MINUS_INFINITY, *row = w->row;
+    memset(w->o, 0, (size_t)rows * 256);
+    memset(row, 0, (size_t)(rows / 8) * 256);
+    for (int64_t r = 0; r < rows; r += 8, row += 64)
+        for (int64_t l = 0; l < 16; l++)
+            row[l] = none_seen;
 }
 
 /* One tile of queries of head h, from row i0 on, meets all keys that any of its rows sees. */
@@ -1261,21 +1278,23 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     float *out = (float *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
     float scale = a->scale * (1 / a->features->softcap);
     float unused;
-    float none_seen = MINUS_INFINITY;
     int32_t ends[16] = {0}; /* used for tiles that the edge of an interval crosses */
-    struct scores x = {a->features, s, h, i0};
+    struct scores x = {a->features, s, w, h, i0};
     for (int64_t i = 0; i < padded; i += 16) {
         int64_t ld = a->q_stride[2];
         const float *from = queries_at(i < rows ? q + i * ld : q, &ld, rows - i, (float *)w->stage);
         pack_q(from, w->q + i * 64, ld);
     }
-    memset(w->o, 0, (size_t)padded * 256);
-    for (float *row = w->row; row < w->row + padded / 8 * 64; row += 64)
-        for (int64_t l = 0; l < 64; l++)
-            row[l] = l < 16 ? none_seen : 0.0f;
-
-    for (int64_t j = first_key(s, i0) / 256 * 256; j < end; j += 256)
-        for (int64_t i = 0; i < rows; i += 8) {
+    int64_t seen_below = end_key(s, i0), seen_from = first_key(s, i0 + padded - 1); /* by all rows */
+    begin(w, padded);
+    for (int64_t first = first_key(s, i0) / 256 * 256, j = first; j < end; j += 256) {
+        struct place at = {w->q, w->k + j * 64, w->v + j * 64, w->s, w->p, w->o, w->row};
+        int whole = seen_below - j >= 256 && seen_from <= j;
+        for (int64_t i = 0; i < rows; i += 8, at.q += 512, at.o += 512, at.row += 64) {
+            if (whole) {
+                tile(&at, 256, 256, ends, &scale, &x, i, j);
+                continue;
+            }
             /* all rows see keys below `all`, none sees `last` */
             int64_t all = end_key(s, i0 + i) - j, last = least(end, end_key(s, i0 + i + 7)) - j;
             int64_t none = first_key(s, i0 + i) - j, from = first_key(s, i0 + i + 7) - j; /* and from */
@@ -1287,8 +1306,11 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
                 ends[r] = (int32_t)(least(256, end_key(s, i0 + i + r) - j) - skip - seen);
                 ends[8 + r] = (int32_t)most(0, least(256, first_key(s, i0 + i + r) - j) - skip);
             }
-            tile(w, i, j + skip, least(256, last) - skip, seen, ends, &scale, &x);
+            struct place there = at;
+            there.k += skip * 64, there.v += skip * 32;
+            tile(&there, least(256, last) - skip, seen, ends, &scale, &x, i, j + skip);
         }
+    }
 
     for (int64_t i = 0; i < rows; i++) {
         float *row = w->row + i / 8 * 64 + i % 8, *lse = a->lse ? a->lse + s->lse_at + h * s->lse_ld + i0 + i : &unused;
@@ -1443,7 +1465,9 @@ int attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_page
 #undef table
 #undef scores
 #undef modify
+#undef place
 #undef tile
+#undef begin
 #undef attend
 #undef do_shared
 #endif

@@ -16,9 +16,13 @@
 % let SUM = W
 % let FIX = 2*W
 % let BASE = 3*W
+%# Whether products leave the maxima of scores, too, while these are in registers; then softmax multiplies scores by their scale.
+% let KNOWN = TABLE and not WOVEN and not SPLIT and not INVARIANT and not MODIFY and not OPENS and MR*NV + MR + NV + 2 <= REGISTERS ? 1 : 0
 %# Where values were rounded, too, outputs are over sums of probabilities as they were rounded, so that these roundings mostly cancel.
 % let ROUNDED = 4*W
-% let STATE = OPENS ? 5*W : 4*W
+%# Minus what is subtracted, as softmax adds it.
+% let LESS = 4*W
+% let STATE = OPENS or KNOWN ? 5*W : 4*W
 % let LDP = BK/PER
 %# Narrow keys that are pairs are bf16 without an error, as they are stored in blocks, or times a power of two. What is left of the
 %# scales is a row of a panel, behind the BLOCK_SLOTS rows of slots that it belongs to (of int8 and fp8 one row behind all, from 1 up to 2
@@ -214,7 +218,9 @@
 % let FEW_ALL = not FEW ? SOME_STAGE + round_up(max(max(STAGE, QROWS*LDQ*PER)*4, NARROW ? 0 : NR*LDQ*PER*SIZE), 64) : FEW_STAGE + round_up(max(max(R*LDQ*4, LDO*4), BK*R*4), 64)
 % let AT_O = round_up(BQ, W)*LDQ*4
 % let AT_S = AT_O + round_up(BQ*LDO*4, 64)
-% let AT_P = AT_S + round_up(MR*BK*4, 64)
+%# Behind scores are the largest ones of each row.
+% let BEST = MR*BK
+% let AT_P = AT_S + round_up((MR*BK + (KNOWN ? MR*W : 0))*4, 64)
 % let AT_ROW = AT_P + (PAIRS ? round_up(MR*BK*2, 64) : 0)
 % let AT_STAGE = AT_ROW + round_up(BQ/MR*STATE*4, 64)
 % let AT_PART = AT_STAGE + round_up(STAGE*4, 64)
@@ -230,6 +236,8 @@
 % assert COPY == "plain" and LOOP == "joint" and UNSWIZZLED + SHARED_Q == 0 and ORDER == "heavy" and not WIDENED, "copy, loop, unswizzled, shared_q, order and widened belong to isas sm90 and sm80"
 % assert not SERIAL, "serial belongs to isas sm90 and amx"
 % assert not has_type("bf16x2") or TQ == "bf16" and (TKV == "bf16" or NARROW), "isas avx512bf16 and neonbf16 multiply pairs of bf16; dtype must be bf16, but keys and values may be narrow"
+% assert not TABLE or TILES or has_op("lookup"), "table belongs to isas amx and avx512bf16"
+% assert not TABLE or TILES or KNOWN, "on isa avx512bf16 table is for prompts in bf16 whose scores nothing modifies, not for invariant; micro.vecs, micro.rows and their product must add up to at most 30"
 % assert HD % VALUES == 0 and HDV % VALUES == 0, "q8_0 and q4_0 are blocks of 32 numbers; head_dim must be a multiple of 32"
 % assert BQ % MR == 0, "tile.q must be a multiple of micro.rows"
 % assert MR <= W, "micro.rows must be at most the vector's width"
@@ -376,7 +384,12 @@
 % elif WORDS
 % micro score_words with N = NV
 % else
+% if KNOWN
+% micro score_and_tops with N = NV
+% micro tops_again
+% else
 % micro score_tile with N = NV
+% end
 % end
 % if FETCH_AHEAD and not FOURS
 % if NARROW
@@ -385,7 +398,12 @@
 % micro score_panels with N = NV
 % end
 % end
+% if KNOWN
+% micro softmax_known
+% micro softmax_words
+% else
 % micro softmax
+% end
 % micro cut
 % if DIRECT
 % if PANELS > 1 or LAST == NV

@@ -7,16 +7,6 @@ static struct space part_of(const struct space *w)
     return part;
 }
 
-/* No keys yet, of so many rows. */
-static void begin(const struct space *w, int64_t rows)
-{
-    float none_seen = MINUS_INFINITY;
-    memset(w->o, 0, (size_t)rows * ${LDO*4});
-    for (float *row = w->row; row < w->row + rows / ${MR} * ${STATE}; row += ${STATE})
-        for (int64_t l = 0; l < ${STATE}; l++)
-            row[l] = l < ${SUM} ? none_seen : 0.0f;
-}
-
 /* A part joins the keys before it. */
 static void join_part(const struct space *w, int64_t rows)
 {

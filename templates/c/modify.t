@@ -5,12 +5,13 @@
 % let STAGED_KEYS = BK
 % include "c/staged.t"
 
-/* What modify() needs to know of the queries: those of head h from row i0 on. */
-struct scores { const struct attn_features *f; const struct sequence *s; int64_t h, i0; };
+/* What modify() needs to know of the queries, those of head h from row i0 on, and where scores are. */
+struct scores { const struct attn_features *f; const struct sequence *s; const struct space *w; int64_t h, i0; };
 
 /* What the features do to the scores of ${MR} rows from row i0 + i on, against n keys from key j on. */
-static void modify(const struct scores *x, const struct space *w, int64_t i, int64_t j, int64_t n)
+static void modify(const struct scores *x, int64_t i, int64_t j, int64_t n)
 {
+    const struct space *w = x->w;
     const struct attn_features *f = x->f;
     int64_t steps = (n + ${PER*W - 1}) / ${PER*W};
 % if BIAS == "none" and not MASK and not ALIBI

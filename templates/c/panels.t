@@ -49,7 +49,11 @@ static void pack(const struct attn_args *a, const struct space *w, const struct 
         const ${CKV} *from = keys_at(a, s, k, a->k_stride, j, n, ${W}, ${HD}, ${LDQ*PER}, &ld, (${CKV} *)w->stage);
         pack_k(from, w->k + j / ${NR} * ${LDQ*NR} + j % ${NR}, ld);
         from = keys_at(a, s, v, a->v_stride, j, n, ${W}, ${HDV}, ${LDO}, &ld, (${CKV} *)w->stage);
+% if KNOWN
+        pack_v(from, w->v + j / ${BK} * ${VTILE} + j % ${BK} / ${2*W} * ${W*NR} + j % ${2*W} / ${W} * ${2*NR}, ld); /* pairs of both halves in turn */
+% else
         pack_v(from, w->v + j / ${BK} * ${VTILE} + j % ${BK} * ${NR/PER}, ld);
+% end
 % end
     }
 }

@@ -6,27 +6,58 @@
 % include "c/modify.t"
 % end
 
-/* ${MR} rows of queries, from row i of the tile of queries on, meet n keys of a tile, from key j on. All rows see the first `seen` of these
- * keys. Of the rest row r sees those below ends[r]${WINDOW ? " and not below ends[" : ""}${WINDOW ? MR : ""}${WINDOW ? " + r]" : ""}, counted from key j + seen. */
-static void tile(const struct space *w, int64_t i, int64_t j, int64_t n, int64_t seen, const int32_t *ends, const float *scale${MODIFY ? ", const struct scores *x" : ""})
+/* Where ${MR} rows of queries meet a tile of keys: these, the scores, the outputs and the state of the rows. */
+struct place { const float *q, *k, *v; float *s, *p, *o, *row; };
+
+/* ${MR} rows of queries meet n keys${MODIFY ? ", from key j on; they are rows i, i + 1 and so on of the tile of queries" : ""}. All rows see the first `seen` of these keys. Of the rest row r
+ * sees those below ends[r]${WINDOW ? " and not below ends[" : ""}${WINDOW ? MR : ""}${WINDOW ? " + r]" : ""}, counted from the first one that not all see. */
+static void tile(const struct place *w, int64_t n, int64_t seen, const int32_t *ends, const float *scale${MODIFY ? ", const struct scores *x, int64_t i, int64_t j" : ""}${KNOWN ? ", int exact" : ""})
 {
-    float *row = w->row + i / ${MR} * ${STATE}, *o = w->o + i * ${LDO};
-    int64_t steps = (n + ${PER*W - 1}) / ${PER*W};
-% if WINDOW
-    const float *k = w->k + j * ${KEY_ROWS}, *v = w->v + j / ${BK} * ${VTILE} + j % ${BK} * ${NR/PER};
-% else
-    const float *k = w->k + j * ${KEY_ROWS}, *v = w->v + j / ${BK} * ${VTILE};
+    int64_t steps = n == ${BK} ? ${BK/(PER*W)} : (n + ${PER*W - 1}) / ${PER*W};
+% if NR != PER*W
+    int64_t panels = n == ${BK} ? ${BK/NR} : (n + ${NR - 1}) / ${NR};
 % end
-    score_tile(w->q + i * ${LDQ}, k, w->s, scale, (n + ${NR - 1}) / ${NR});
+% let COUNT = NR == PER*W ? "steps" : "panels"
+% if KNOWN
+    int32_t bad;
+    score_and_tops(w->q, w->k, w->s, w->s + ${BEST}, &bad, ${COUNT});
+% else
+    score_tile(w->q, w->k, w->s, scale, ${COUNT});
+% end
 % if MODIFY
-    modify(x, w, i, j, n);
+    modify(x, i, j, n);
 % end
     if (seen < n)
         cut(w->s + seen, ends, steps - seen / ${PER*W});
-    softmax(w->s, w->p, row, steps);
-% for c in 0..PANELS
-    ${c < PANELS - 1 or LAST == NV ? "value_tile" : "value_last"}(w->p, v${c ? " + " : ""}${c ? c*LDP*NR : ""}, o${c ? " + " : ""}${c ? c*NR : ""}, row, ${U*PER > 1 ? "(n + " : "n"}${U*PER > 1 ? U*PER - 1 : ""}${U*PER > 1 ? ") / " : ""}${U*PER > 1 ? U*PER : ""});
+% if KNOWN
+    if (seen < n${NR > PER*W ? " || n % " : ""}${NR > PER*W ? NR : ""}${NR > PER*W ? " != 0" : ""})
+        tops_again(w->s, w->s + ${BEST}, steps);
+    if (exact || bad)
+        softmax_known(w->s, w->p, w->row, w->s + ${BEST}, scale, steps);
+    else
+        softmax_words(w->s, w->p, w->row, w->s + ${BEST}, scale, steps);
+% else
+    softmax(w->s, w->p, w->row, steps);
 % end
+% if KNOWN
+    n = steps * ${W/U}; /* all pairs that words were made of, which take turns */
+% elif U*PER > 1
+    n = n == ${BK} ? ${BK/(U*PER)} : (n + ${U*PER - 1}) / ${U*PER};
+% end
+% for c in 0..PANELS
+    ${c < PANELS - 1 or LAST == NV ? "value_tile" : "value_last"}(w->p, w->v${c ? " + " : ""}${c ? c*LDP*NR : ""}, w->o${c ? " + " : ""}${c ? c*NR : ""}, w->row, n);
+% end
+}
+
+/* No keys yet, of so many rows. */
+static void begin(const struct space *w, int64_t rows)
+{
+    float none_seen = MINUS_INFINITY, *row = w->row;
+    memset(w->o, 0, (size_t)rows * ${LDO*4});
+    memset(row, 0, (size_t)(rows / ${MR}) * ${STATE*4});
+    for (int64_t r = 0; r < rows; r += ${MR}, row += ${STATE})
+        for (int64_t l = 0; l < ${W}; l++)
+            row[l] = none_seen;
 }
 
 % if JOINS
@@ -40,37 +71,48 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     const ${CQ} *q = (const ${CQ} *)a->q + s->q_at + h * a->q_stride[1] + i0 * a->q_stride[2];
     ${CO} *out = (${CO} *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
     float scale = a->scale${TIMES_SCALE_UNIT};${SOFTCAP ? "" : WHY_UNIT}
-    float unused;
-% if not JOINS
-    float none_seen = MINUS_INFINITY;
+% if KNOWN
+    int exact = a->lse ? 1 : 0; /* an LSE is of sums before rounding */
 % end
+    float unused;
     int32_t ends[${WINDOW ? 2*MR : MR}] = {0}; /* used for tiles that the edge of an interval crosses */
 % if MODIFY
-    struct scores x = {a->features, s, h, i0};
+    struct scores x = {a->features, s, w, h, i0};
 % end
     for (int64_t i = 0; i < padded; i += ${W}) {
         int64_t ld = a->q_stride[2];
         const ${CQ} *from = queries_at(i < rows ? q + i * ld : q, &ld, rows - i, (${CQ} *)w->stage);
         pack_q(from, w->q + i * ${LDQ}, ld);
     }
+% if KNOWN
+    for (int64_t l = 0; scale < 0 && l < padded * ${LDQ}; l++) { /* the largest scores are to be those of the largest products */
+        uint32_t slot;
+        memcpy(&slot, w->q + l, sizeof slot);
+        slot ^= ${PAIRS ? "0x80008000u" : "0x80000000u"};
+        memcpy(w->q + l, &slot, sizeof slot);
+    }
+    scale = scale < 0 ? -scale : scale;
+    scale = scale < 1.17549435e-38f ? 1.17549435e-38f : scale; /* 0 times -inf is no score */
+% end
 % if JOINS
     struct space part = part_of(w);
     const struct space *to = w;
+% end
+% let TO = JOINS ? "to" : "w"
+    int64_t seen_below = end_key(s, i0)${WINDOW ? ", seen_from = first_key(s, i0 + padded - 1)" : ""}; /* by all rows */
     begin(w, padded);
     for (int64_t first = first_key(s, i0) / ${BK} * ${BK}, j = first; j < end; j += ${BK}) {
+% if JOINS
         if (j > first && j % ${JOINS} == 0)
             to = begin_part(w, to, &part, padded);
-% let TO = "to"
-% else
-    memset(w->o, 0, (size_t)padded * ${LDO*4});
-    for (float *row = w->row; row < w->row + padded / ${MR} * ${STATE}; row += ${STATE})
-        for (int64_t l = 0; l < ${STATE}; l++)
-            row[l] = l < ${SUM} ? none_seen : 0.0f;
-
-    for (int64_t j = first_key(s, i0) / ${BK} * ${BK}; j < end; j += ${BK})
-% let TO = "w"
 % end
-        for (int64_t i = 0; i < rows; i += ${MR}) {
+        struct place at = {w->q, w->k + j * ${KEY_ROWS}, w->v + j * ${VTILE/BK}, w->s, w->p, ${TO}->o, ${TO}->row};
+        int whole = seen_below - j >= ${BK}${WINDOW ? " && seen_from <= j" : ""};
+        for (int64_t i = 0; i < rows; i += ${MR}, at.q += ${MR*LDQ}, at.o += ${MR*LDO}, at.row += ${STATE}) {
+            if (whole) {
+                tile(&at, ${BK}, ${BK}, ends, &scale${MODIFY ? ", &x, i, j" : ""}${KNOWN ? ", exact" : ""});
+                continue;
+            }
             int64_t all = end_key(s, i0 + i) - j, last = least(end, end_key(s, i0 + i + ${MR - 1})) - j; /* all rows see keys below `all`, none sees `last` */
 % if WINDOW
             int64_t none = first_key(s, i0 + i) - j, from = first_key(s, i0 + i + ${MR - 1}) - j; /* and from */
@@ -82,18 +124,20 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
                 ends[r] = (int32_t)(least(${BK}, end_key(s, i0 + i + r) - j) - skip - seen);
                 ends[${MR} + r] = (int32_t)most(0, least(${BK}, first_key(s, i0 + i + r) - j) - skip);
             }
-            tile(${TO}, i, j + skip, least(${BK}, last) - skip, seen, ends, &scale${MODIFY ? ", &x" : ""});
+            struct place there = at;
+            there.k += skip * ${KEY_ROWS}, there.v += skip * ${NR/PER};
+            tile(&there, least(${BK}, last) - skip, seen, ends, &scale${MODIFY ? ", &x, i, j + skip" : ""}${KNOWN ? ", exact" : ""});
 % else
             if (last <= 0)
                 continue;
             int64_t seen = all < 0 ? 0 : least(${BK}, all) / ${PER*W} * ${PER*W}; /* whole vectors that all rows see */
             for (int64_t r = 0; all < ${BK} && r < ${MR}; r++)
                 ends[r] = (int32_t)(least(${BK}, end_key(s, i0 + i + r) - j) - seen);
-            tile(${TO}, i, j, least(${BK}, last), seen, ends, &scale${MODIFY ? ", &x" : ""});
+            tile(&at, least(${BK}, last), seen, ends, &scale${MODIFY ? ", &x, i, j" : ""}${KNOWN ? ", exact" : ""});
 % end
         }
-% if JOINS
     }
+% if JOINS
     if (to == &part)
         join_part(w, padded);
 % end

@@ -12,8 +12,8 @@ struct model {
     const char *name;
     void (*make)(struct job *j);
 };
-/* models_few.c, models_panels.c, models_tiles.c, models_blocks.c, models_pairs.c; NULL ends them */
-extern const struct model few_models[], panel_models[], tile_models[], block_models[], pair_models[];
+/* models_few.c, models_panels.c, models_tiles.c, models_blocks.c, models_pairs.c, models_words.c; NULL ends them */
+extern const struct model few_models[], panel_models[], tile_models[], block_models[], pair_models[], word_models[];
 
 /* Argument p: an integer, or count random elements; out of memory ends the test. */
 void integer(struct job *j, int p, int64_t value);
@@ -54,6 +54,10 @@ int64_t whole_of(const struct job *j, int64_t at);
 /* e or 2 to the power of a difference of scores, and how exactly: a bias keeps scores in natural units. */
 double power(const struct sizes *z, double x);
 double power_error(const struct sizes *z, double x);
+
+/* One element of left[.][slots] * right[slots][NR], and the sum of its terms' sizes. They are arguments 0 and 1; right starts
+ * with row `from`, and is a panel of keys or of values. In models.c. */
+double dot(const struct job *j, int64_t left, int64_t from, int64_t column, int64_t slots, bool keys, double *size);
 
 /* Memory of integers, seen as floats, or of bytes, four to an integer. digit: byte b, with a sign or plain. Which four
  * keys a lane of a tile of bytes is of. */

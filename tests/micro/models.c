@@ -165,21 +165,19 @@ static void pack_v(struct job *j)
 {
     int64_t ldp = j->z.SPLIT && !j->z.FEW ? j->z.SOME / j->z.PER : j->z.LDP; /* all keys of a tile, or some */
     int64_t per = j->z.PER, nr = j->z.NR, ld = j->z.LDO + (j->kind % 3) * 5;
-    int64_t last = (j->z.PANELS - 1) * ldp + j->z.W / per - 1;
+    int64_t last = (j->z.PANELS - 1) * ldp + (j->z.KNOWN ? j->z.W - 3 : j->z.W / per - 1);
     memory(j, 0, row_type(j), (j->z.W - 1) * ld + j->z.LDO);
     memory(j, 1, j->slot, (last * nr + j->z.LAST * j->z.W) * per);
     integer(j, 2, ld);
     add_specials(j, 0);
     for (int64_t i = 0; i < j->z.W; i++)
         for (int64_t c = 0; c < j->z.LDO; c++)
-            want(j, 1, ((c / nr * ldp + i / per) * nr + c % nr) * per + i % per, (double)get(j, 0, i * ld + c), 0);
+            want(j, 1, ((c / nr * ldp + (j->z.KNOWN ? i / 4 * 4 + i % 4 / 2 : i / per)) * nr + c % nr) * per + i % per, (double)get(j, 0, i * ld + c), 0);
 }
 
 /* ---- products ---- */
 
-/* One element of left[.][slots] * right[slots][NR], and the sum of its terms' sizes. They are arguments 0 and 1; right
- * starts with row `from`, and is a panel of keys or of values. */
-static double dot(const struct job *j, int64_t left, int64_t from, int64_t column, int64_t slots, bool keys, double *size)
+double dot(const struct job *j, int64_t left, int64_t from, int64_t column, int64_t slots, bool keys, double *size)
 {
     double sum = 0;
     *size = 0;
@@ -489,7 +487,7 @@ static const struct model models[] = {
 bool job_make(struct job *j, const char *micro)
 {
     memset(j->arg, 0, sizeof j->arg);
-    const struct model *of[] = {models, few_models, panel_models, tile_models, block_models, pair_models};
+    const struct model *of[] = {models, few_models, panel_models, tile_models, block_models, pair_models, word_models};
     for (int t = 0; t < (int)(sizeof of / sizeof *of); t++)
         for (const struct model *m = of[t]; m->name; m++)
             if (!strcmp(m->name, micro)) {

@@ -167,6 +167,19 @@ static int add_narrow(struct suite *s, enum isa isa, int width, struct gen_error
     return 0;
 }
 
+/* With a table, where the ISA has one without tiles: whole vectors, and others. */
+static int add_tabled(struct suite *s, enum isa isa, int width, struct gen_error *err)
+{
+    static const struct shape tabled[] = {{64, 0, 0, 0, 0, 0, false, false}, {37, 53, 4, 2, 2, 3, false, false}, {20, 72, 1, 4, 1, 2, false, false}};
+    for (size_t i = 0; i < sizeof tabled / sizeof *tabled && isa == ISA_AVX512BF16; i++) {
+        struct variant v = variant_of(&tabled[i], isa, DTYPE_BF16, width);
+        v.field[F_TABLE] = 1;
+        if (add_variant(s, &s->bench[isa], &v, err))
+            return -1;
+    }
+    return 0;
+}
+
 /* The first ones are of all types. Variants that the isa cannot have are left out; a test asks for enough. */
 static int add_variants(struct suite *s, enum isa isa, struct gen_error *err)
 {
@@ -185,7 +198,7 @@ static int add_variants(struct suite *s, enum isa isa, struct gen_error *err)
                     return -1;
                 s->batch[isa].slow_count = b->variants <= SLOW_VARIANTS ? b->units : s->batch[isa].slow_count;
             }
-    return add_narrow(s, isa, width, err);
+    return add_tabled(s, isa, width, err) || add_narrow(s, isa, width, err) ? -1 : 0;
 }
 
 /* ---- one call ---- */
@@ -429,7 +442,7 @@ static void test_enough(void **state)
         must_have_all(b, (enum isa)isa, "c/attn.micro");
         must_have_all(b, (enum isa)isa, "c/few.micro");
         if (isa == ISA_AVX512BF16)
-            must_have_all(b, ISA_AVX512BF16, "c/few_pairs.micro");
+            must_have_all(b, ISA_AVX512BF16, "c/few_pairs.micro"), must_have_all(b, ISA_AVX512BF16, "c/words.micro");
     }
 }
 

@@ -83,8 +83,8 @@ static void decoder_open(struct decoder *d)
     ZydisFormatterInit(&d->formatter, ZYDIS_FORMATTER_STYLE_INTEL);
 }
 
-/* What an operand of the text that begins with [= stands for: 4 bytes of a real, or a pool's vector. */
-static void check_constant(const struct unrolled *u, const struct code *code, const struct line *line, int64_t target)
+/* What an operand of the text that begins with [= stands for: 4 bytes of a real, or as many of a pool's vector as are read. */
+static void check_constant(const struct unrolled *u, const struct code *code, const struct line *line, int64_t target, size_t bytes)
 {
     const char *is = strstr(line->text, "[=") + 2;
     char *end;
@@ -96,10 +96,10 @@ static void check_constant(const struct unrolled *u, const struct code *code, co
     }
     for (int i = 0; i < u->isa->pools; i++) {
         const struct pool_vector *p = u->isa->pool[i];
-        size_t n = strlen(p->name), bytes = (size_t)u->isa->vector_bits / 8;
+        size_t n = strlen(p->name);
         if (strncmp(p->name, is, n) || is[n] != ']')
             continue;
-        assert_int_equal(target % (int64_t)bytes, 0); /* whole vectors are aligned */
+        assert_int_equal(target % (int64_t)bytes, 0); /* they are aligned */
         assert_true(target + (int64_t)bytes <= (int64_t)code->entry);
         if (!memcmp(code->bytes + target, p->lane, bytes))
             return;
@@ -124,7 +124,8 @@ static void check_line(const struct unrolled *u, const struct code *code, const 
         assert_non_null(rip);
         for (int k = 0; k < i.operand_count_visible; k++)
             if (operands[k].type == ZYDIS_OPERAND_TYPE_MEMORY)
-                check_constant(u, code, line, (int64_t)(line->at + line->size) + operands[k].mem.disp.value);
+                check_constant(u, code, line, (int64_t)(line->at + line->size) + operands[k].mem.disp.value,
+                               operands[k].size / 8);
         memmove(hole + 1, strchr(hole, ']'), strlen(strchr(hole, ']')) + 1);
         memmove(rip + 1, strchr(rip, ']'), strlen(strchr(rip, ']')) + 1);
     } else {
@@ -226,7 +227,7 @@ static int choose(struct variant out[CHOSEN_MOST])
                     v.field[F_DTYPE] = dtype;
                     v.field[F_HEAD_DIM] = dims[dim];
                     v.field[F_ROWS] = small && isa != ISA_AMX ? 4 : v.field[F_ROWS];
-                    v.field[F_TABLE] = small && isa == ISA_AMX;
+                    v.field[F_TABLE] = small && (isa == ISA_AMX || isa == ISA_AVX512BF16);
                     v.field[F_UNROLL] = small ? 1 : 4;
                     out[n++] = v;
                 }

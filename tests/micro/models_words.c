@@ -1,0 +1,138 @@
+/* models_words.c - see models.h: the micro-kernels of kernels with a table where the ISA has no tiles. */
+#include <math.h>
+#include <string.h>
+
+#include "runtime/numerics/convert.h"
+#include "jobs.h"
+
+/* Where a key's probability stands among those of 32 keys: words are put together two and two of each half. */
+static int64_t place_of(int64_t key)
+{
+    return key / 32 * 32 + key % 16 / 4 * 8 + key % 32 / 16 * 4 + key % 4;
+}
+
+/* Now and then a key is no finite vector. */
+static void score_and_tops(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    const int64_t n = up_to(j, z->BK / z->NR), keys = n * z->NR;
+    const int64_t strange = j->kind > 3 ? random_below(&j->random, keys) : -1;
+    memory(j, 0, j->slot, ((z->MR - 1) * z->LDQ + z->SQ) * z->PER);
+    memory(j, 1, j->slot, ((n - 1) * z->LDQ + z->SQ) * z->NR * z->PER);
+    memory(j, 2, DTYPE_F32, (z->MR - 1) * z->BK + keys);
+    memory(j, 3, DTYPE_F32, z->MR * z->W);
+    memory(j, 4, DTYPE_F32, 1);
+    integer(j, 5, n);
+    if (strange >= 0)
+        set(j, 1, (strange / z->NR * z->LDQ * z->NR + strange % z->NR) * z->PER, j->kind == 4 ? HUGE_VALF : NAN);
+    want_integer(j, 4, 0, strange < 0 ? 0 : 1 << strange % z->W);
+    for (int64_t i = 0; i < z->MR; i++)
+        for (int64_t c = 0; c < keys; c++) {
+            double size, sum = dot(j, i * z->LDQ, c / z->NR * z->LDQ, c % z->NR, z->SQ, true, &size);
+            const double error = (double)(z->SQ * z->PER + 2) * 0x1p-24 * size + TINY;
+            struct want *top = &j->arg[3].want[i * z->W + c % z->W];
+            want(j, 2, i * z->BK + c, sum, error);
+            if (c < z->W || sum > top->value)
+                want(j, 3, i * z->W + c % z->W, sum, fmax(error, c < z->W ? 0 : top->tolerance));
+            else
+                top->tolerance = fmax(error, top->tolerance);
+        }
+    for (int64_t i = 0; i < z->MR && strange >= 0; i++) { /* what such scores and maxima are depends on the order */
+        want_anything(j, 2, i * z->BK + strange);
+        want_anything(j, 3, i * z->W + strange % z->W);
+    }
+}
+
+static void tops_again(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    const int64_t n = up_to(j, z->BK / (z->PER * z->W)), keys = n * z->PER * z->W;
+    memory(j, 0, DTYPE_F32, (z->MR - 1) * z->BK + keys);
+    memory(j, 1, DTYPE_F32, z->MR * z->W);
+    integer(j, 2, n);
+    for (int64_t i = 0; i < z->MR; i++)
+        for (int64_t l = 0; l < z->W; l++) {
+            double top = -HUGE_VAL;
+            for (int64_t c = l; c < keys; c += z->W) {
+                if (j->kind > 1 && (c + i) % j->kind)
+                    set(j, 0, i * z->BK + c, -HUGE_VALF);
+                top = fmax(top, (double)get(j, 0, i * z->BK + c));
+            }
+            want(j, 1, i * z->W + l, top, 0);
+        }
+}
+
+/* Rows are usual, fresh, such that see nothing, wide, with infinity. */
+static float make_row(struct job *j, int64_t row, int64_t keys)
+{
+    const struct sizes *z = &j->z;
+    const int kind = (int)((row + j->kind) % 5);
+    const bool fresh = kind == 1 || kind == 2;
+    float top = -HUGE_VALF;
+    set(j, 2, z->MAX + row, fresh ? -HUGE_VALF : 2 * random_normal(&j->random));
+    set(j, 2, z->SUM + row, fresh ? 0.0f : 1.0f + 10 * fabsf(random_normal(&j->random)));
+    for (int64_t c = 0; c < keys; c++)
+        set(j, 0, row * z->BK + c, kind == 2 ? -HUGE_VALF : get(j, 0, row * z->BK + c) * (kind == 3 ? 60.0f : 3.0f));
+    if (kind == 4)
+        set(j, 0, row * z->BK + random_below(&j->random, keys), HUGE_VALF);
+    for (int64_t c = 0; c < keys; c++) {
+        const float x = get(j, 0, row * z->BK + c), so_far = c < z->W ? -HUGE_VALF : get(j, 3, row * z->W + c % z->W);
+        set(j, 3, row * z->W + c % z->W, fmaxf(x, so_far));
+        top = fmaxf(top, x);
+    }
+    return top;
+}
+
+/* relative: how far off an exponential may be. Sums are of exponentials as they are rounded, or as they were before. */
+static void want_row(struct job *j, int64_t row, int64_t keys, float top, double relative)
+{
+    const struct sizes *z = &j->z;
+    const float factor = get(j, 4, 0), old = get(j, 2, z->MAX + row), most = fmaxf(old, top * factor);
+    const double base = fmax(LOWEST, (double)most), fix = exp2((double)(old - (float)base)), rounded = relative + 0x1.01p-8;
+    const double near = 0x1p-22 * (1 + (isinf(base) || base == LOWEST ? 0 : fabs(base))); /* of a product that is rounded once */
+    double sum = (double)get(j, 2, z->SUM + row) * fix;
+    for (int64_t c = 0; c < keys; c++) {
+        const double x = (double)get(j, 0, row * z->BK + c) * (double)factor, p = isinf(base) ? NAN : exp2(x - base);
+        want(j, 1, row * z->LDP * z->PER + place_of(c), p, p * (rounded + near) + TINY);
+        if (isinf(base))
+            want_anything(j, 1, row * z->LDP * z->PER + place_of(c));
+        sum += p;
+    }
+    want(j, 2, z->MAX + row, (double)most, 0);
+    want(j, 2, z->BASE + row, base, 0);
+    want(j, 2, z->FIX + row, fix, fix * 3e-7 + TINY);
+    want(j, 2, z->SUM + row, sum, sum * (relative + near + (double)(keys / z->W + 6) * 0x1p-24) + 2 * TINY);
+}
+
+static void step_of_rows(struct job *j, double relative)
+{
+    const struct sizes *z = &j->z;
+    const int64_t n = up_to(j, z->BK / (z->PER * z->W)), keys = n * z->PER * z->W;
+    memory(j, 0, DTYPE_F32, (z->MR - 1) * z->BK + keys);
+    memory(j, 1, j->slot, (z->MR - 1) * z->LDP * z->PER + keys);
+    memory(j, 2, DTYPE_F32, z->STATE);
+    memory(j, 3, DTYPE_F32, z->MR * z->W);
+    memory(j, 4, DTYPE_F32, 1);
+    integer(j, 5, n);
+    set(j, 4, 0, j->kind == 3 ? 1.0f : 0.18033688f);
+    for (int64_t i = 0; i < z->STATE; i++)
+        want_anything(j, 2, i); /* lanes that are no row's */
+    for (int64_t i = 0; i < z->MR; i++)
+        want_row(j, i, keys, make_row(j, i, keys), relative);
+}
+
+static void softmax_known(struct job *j)
+{
+    step_of_rows(j, 1e-4);
+}
+
+/* A word is off by half of the last of its seven bits, and a table's corrections by as much. */
+static void softmax_words(struct job *j)
+{
+    step_of_rows(j, 0.0074);
+}
+
+const struct model word_models[] = {
+    {"score_and_tops", score_and_tops}, {"tops_again", tops_again}, {"softmax_known", softmax_known},
+    {"softmax_words", softmax_words}, {NULL, NULL},
+};
