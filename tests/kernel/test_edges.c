@@ -108,7 +108,7 @@ static void split_keys(struct variant *v)
     v->field[F_SPLIT] = 64;
 }
 
-/* Calls it for every instruction set, with and without splits, in types of which each stands everywhere once, each with
+/* Calls it for every instruction set, with splits, with a table and without either, in types of which each stands everywhere once, each with
  * head dims of its own. */
 static void try_edges(void **state, const struct edge *edges, size_t count)
 {
@@ -117,30 +117,32 @@ static void try_edges(void **state, const struct edge *edges, size_t count)
                                           {DTYPE_F16, DTYPE_F16, DTYPE_F16},
                                           {DTYPE_BF16, DTYPE_BF16, DTYPE_F32}};
     static const int dims[][2] = {{64, 64}, {24, 9}, {33, 33}, {40, 16}};
-    enum { TYPES = sizeof types / sizeof *types, KINDS = 2 * TYPES };
+    enum { TYPES = sizeof types / sizeof *types, FORMS = 3, KINDS = FORMS * TYPES }; /* as they are, with splits, with a table */
     const struct fixture *f = *state;
-    int tried[2] = {0, 0}, failed = 0;
+    int tried[FORMS] = {0}, failed = 0;
     for (size_t i = 0; i < count; i++)
         for (int k = 0; k < ISA_COUNT * KINDS; k++) {
             enum isa isa = (enum isa)(k / KINDS);
-            int t = k % TYPES, split = k / TYPES % 2;
+            int t = k % TYPES, form = k / TYPES % FORMS;
             struct variant v = variant_default(isa);
+            struct edge e = edges[i];
             struct gen_error err;
             variant_set_dtypes(&v, types[t][0], types[t][1], types[t][2]);
             v.field[F_HEAD_DIM] = dims[t][0];
             v.field[F_HEAD_DIM_V] = dims[t][1] == dims[t][0] ? 0 : dims[t][1];
-            if (split)
+            if (form == 1)
                 split_keys(&v);
+            v.field[F_TABLE] = e.shape.no_lse = form == 2; /* an LSE is never by a table */
             for (const struct set *s = edges[i].set; s < edges[i].set + MOST_SET && s->value; s++)
                 v.field[s->id] = s->value;
             invariant_set(&v);
             if (isa_language(isa) != LANGUAGE_C || !f->cpu.isa[isa] || gen_check(f->gen, &v, &err) != 0)
                 continue;
-            failed += try_variant(f, &edges[i], &v);
-            tried[split]++;
+            failed += try_variant(f, &e, &v);
+            tried[form]++;
         }
-    for (int split = 0; split < 2; split++)
-        assert_true(tried[split] >= TYPES * (int)count); /* plain C takes all types */
+    for (int form = 0; form < 2; form++)
+        assert_true(tried[form] >= TYPES * (int)count); /* plain C takes all types */
     assert_int_equal(failed, 0);
 }
 

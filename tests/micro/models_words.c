@@ -11,12 +11,13 @@ static int64_t place_of(int64_t key)
     return key / 32 * 32 + key % 16 / 4 * 8 + key % 32 / 16 * 4 + key % 4;
 }
 
-/* Now and then a key is no finite vector. */
+/* Now and then a key is no finite vector, or a query. */
 static void score_and_tops(struct job *j)
 {
     const struct sizes *z = &j->z;
     const int64_t n = up_to(j, z->BK / z->NR), keys = n * z->NR;
     const int64_t strange = j->kind > 3 ? random_below(&j->random, keys) : -1;
+    const int64_t lost = j->kind == 3 ? random_below(&j->random, z->MR) : -1;
     memory(j, 0, j->slot, ((z->MR - 1) * z->LDQ + z->SQ) * z->PER);
     memory(j, 1, j->slot, ((n - 1) * z->LDQ + z->SQ) * z->NR * z->PER);
     memory(j, 2, DTYPE_F32, (z->MR - 1) * z->BK + keys);
@@ -25,7 +26,9 @@ static void score_and_tops(struct job *j)
     integer(j, 5, n);
     if (strange >= 0)
         set(j, 1, (strange / z->NR * z->LDQ * z->NR + strange % z->NR) * z->PER, j->kind == 4 ? HUGE_VALF : NAN);
-    want_integer(j, 4, 0, strange < 0 ? 0 : 1 << strange % z->W);
+    if (lost >= 0)
+        set(j, 0, lost * z->LDQ * z->PER, NAN);
+    want_integer(j, 4, 0, lost >= 0 ? (1 << z->W) - 1 : strange < 0 ? 0 : 1 << strange % z->W);
     for (int64_t i = 0; i < z->MR; i++)
         for (int64_t c = 0; c < keys; c++) {
             double size, sum = dot(j, i * z->LDQ, c / z->NR * z->LDQ, c % z->NR, z->SQ, true, &size);
