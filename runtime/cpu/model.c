@@ -323,8 +323,8 @@ static double tile_of_queries(const struct shape *s, const struct cpu *cpu, doub
     const double columns = up(s->dv, s->lanes) / s->lanes; /* vectors of them */
     const double full = (double)(int64_t)((columns - 1) / s->nv), last = columns - full * s->nv;
     const double score = keys / panel * s->d * step_cycles(s, s->nv);
-    /* The value product goes through BK rows of V in a panel, again for each MR rows, beside its rows of P; L2 keeps up with products
-     * that are done in halves. */
+    /* The value product goes through BK rows of V in a panel, again for each MR rows, beside its rows of P; L2 keeps up
+     * with products that are done in halves. */
     const double far = s->fma < 1 && 4 * bk * (panel + s->mr) > l1 ? 1.1 : 1;
     const double value = far * keys * (full * step_cycles(s, s->nv) + step_cycles(s, last));
     const double softmax = s->mr * keys * (s->exponential + s->modify / 2) / s->lanes;

@@ -108,8 +108,8 @@ static void split_keys(struct variant *v)
     v->field[F_SPLIT] = 64;
 }
 
-/* Calls it for every instruction set, with splits, with a table and without either, in types of which each stands everywhere once, each with
- * head dims of its own. */
+/* Calls it for every instruction set, with splits, with a table and without either, in types of which each stands
+ * everywhere once, each with head dims of its own. */
 static void try_edges(void **state, const struct edge *edges, size_t count)
 {
     static const enum dtype types[][3] = {{DTYPE_F32, DTYPE_F32, DTYPE_F32},

@@ -453,8 +453,8 @@ static void draw_rising(const struct variant *v, uint64_t *state, struct trial_s
     out->scale = scales[turn++ / 2 % 3];
 }
 
-/* Kernels with widened and lazy look at no score of most tiles before they make exponentials: they do if a bound allows it, and divide
- * exponentials by powers of two that have become too large for f16. */
+/* Kernels with widened and lazy look at no score of most tiles before they make exponentials: a bound of scores allows it.
+ * Exponentials that have become too large for f16 are then divided by powers of two. */
 static void test_rising_scores(void **state)
 {
     const struct suite *s = *state;

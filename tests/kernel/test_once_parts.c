@@ -241,9 +241,9 @@ static void check_scales_of_values(const struct problem *d, const float *record,
         fail_msg("sequence %d, head %d, key %ld: scales of values are %salike", b, g, first, alike ? "" : "not ");
 }
 
-/* Kernels with lazy want to know how long a tile's longest key is at most, scales and the scale of all with it: no less than that, and
- * not much more, by which pieces of keys may differ; and nothing that is below anything if scales are negative. largest: of scales; 1 if
- * all of a head have the same, which is no matter of tiles then. */
+/* Kernels with lazy want to know how long a tile's longest key is at most, scales and the scale of all with it: no less
+ * than that, and not much more, by which pieces of keys may differ; and nothing that is below anything if scales are
+ * negative. largest: of scales; 1 if all of a head have the same, which is no matter of tiles then. */
 static void check_longest(const struct problem *d, float got, float largest, int b, int g, long tile)
 {
     const struct rows *const k = &d->side[0];

@@ -172,7 +172,8 @@ static void pack_v(struct job *j)
     add_specials(j, 0);
     for (int64_t i = 0; i < j->z.W; i++)
         for (int64_t c = 0; c < j->z.LDO; c++)
-            want(j, 1, ((c / nr * ldp + (j->z.KNOWN ? i / 4 * 4 + i % 4 / 2 : i / per)) * nr + c % nr) * per + i % per, (double)get(j, 0, i * ld + c), 0);
+            want(j, 1, ((c / nr * ldp + (j->z.KNOWN ? i / 4 * 4 + i % 4 / 2 : i / per)) * nr + c % nr) * per + i % per,
+                 (double)get(j, 0, i * ld + c), 0);
 }
 
 /* ---- products ---- */

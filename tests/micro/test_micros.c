@@ -170,7 +170,8 @@ static int add_narrow(struct suite *s, enum isa isa, int width, struct gen_error
 /* With a table, where the ISA has one without tiles: whole vectors, and others. */
 static int add_tabled(struct suite *s, enum isa isa, int width, struct gen_error *err)
 {
-    static const struct shape tabled[] = {{64, 0, 0, 0, 0, 0, false, false}, {37, 53, 4, 2, 2, 3, false, false}, {20, 72, 1, 4, 1, 2, false, false}};
+    static const struct shape tabled[] = {
+        {64, 0, 0, 0, 0, 0, false, false}, {37, 53, 4, 2, 2, 3, false, false}, {20, 72, 1, 4, 1, 2, false, false}};
     for (size_t i = 0; i < sizeof tabled / sizeof *tabled && isa == ISA_AVX512BF16; i++) {
         struct variant v = variant_of(&tabled[i], isa, DTYPE_BF16, width);
         v.field[F_TABLE] = 1;

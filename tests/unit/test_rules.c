@@ -135,8 +135,8 @@ static void test_rules(void **state)
          ISA_AMX,
          {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_FP8}, {F_ROWS, 4}, {F_TILE_K, 64}, {F_SPLIT, 2048}, {F_TABLE, 1}}},
         {"table belongs to isas amx and avx512bf16", ISA_AVX512, {{F_DTYPE, DTYPE_BF16}, {F_TABLE, 1}}},
-        {"on isa avx512bf16 table is for prompts in bf16 whose scores nothing modifies, not for invariant; micro.vecs, micro.rows and "
-         "their product must add up to at most 30",
+        {"on isa avx512bf16 table is for prompts in bf16 whose scores nothing modifies, not for invariant; micro.vecs, "
+         "micro.rows and their product must add up to at most 30",
          ISA_AVX512BF16,
          {{F_DTYPE, DTYPE_BF16}, {F_SOFTCAP, 1}, {F_TABLE, 1}}},
     };

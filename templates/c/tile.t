@@ -1,0 +1,54 @@
+%# Some rows of queries meet one tile of keys: which micro-kernels are called, and in what order. See tiles.t.
+/* Where ${MR} rows of queries meet a tile of keys: these, the scores, the outputs and the state of the rows. */
+struct place { const float *q, *k, *v; float *s, *p, *o, *row; };
+
+/* ${MR} rows of queries meet n keys${MODIFY ? ", from key j on; they are rows i, i + 1 and so on of the tile of queries" : ""}. All rows see the first `seen` of these keys. Of the rest row r
+ * sees those below ends[r]${WINDOW ? " and not below ends[" : ""}${WINDOW ? MR : ""}${WINDOW ? " + r]" : ""}, counted from the first one that not all see. */
+static void tile(const struct place *w, int64_t n, int64_t seen, const int32_t *ends, const float *scale${MODIFY ? ", const struct scores *x, int64_t i, int64_t j" : ""}${KNOWN ? ", int exact" : ""})
+{
+    int64_t steps = n == ${BK} ? ${BK/(PER*W)} : (n + ${PER*W - 1}) / ${PER*W};
+% if NR != PER*W
+    int64_t panels = n == ${BK} ? ${BK/NR} : (n + ${NR - 1}) / ${NR};
+% end
+% let COUNT = NR == PER*W ? "steps" : "panels"
+% if KNOWN
+    int32_t bad;
+    score_and_tops(w->q, w->k, w->s, w->s + ${BEST}, &bad, ${COUNT});
+% else
+    score_tile(w->q, w->k, w->s, scale, ${COUNT});
+% end
+% if MODIFY
+    modify(x, i, j, n);
+% end
+    if (seen < n)
+        cut(w->s + seen, ends, steps - seen / ${PER*W});
+% if KNOWN
+    if (seen < n${NR > PER*W ? " || n % " : ""}${NR > PER*W ? NR : ""}${NR > PER*W ? " != 0" : ""})
+        tops_again(w->s, w->s + ${BEST}, steps);
+    if (exact || bad)
+        softmax_known(w->s, w->p, w->row, w->s + ${BEST}, scale, steps);
+    else
+        softmax_words(w->s, w->p, w->row, w->s + ${BEST}, scale, steps);
+% else
+    softmax(w->s, w->p, w->row, steps);
+% end
+% if KNOWN
+    n = steps * ${W/U}; /* all pairs that words were made of, which take turns */
+% elif U*PER > 1
+    n = n == ${BK} ? ${BK/(U*PER)} : (n + ${U*PER - 1}) / ${U*PER};
+% end
+% for c in 0..PANELS
+    ${c < PANELS - 1 or LAST == NV ? "value_tile" : "value_last"}(w->p, w->v${c ? " + " : ""}${c ? c*LDP*NR : ""}, w->o${c ? " + " : ""}${c ? c*NR : ""}, w->row, n);
+% end
+}
+
+/* No keys yet, of so many rows. */
+static void begin(const struct space *w, int64_t rows)
+{
+    float none_seen = MINUS_INFINITY, *row = w->row;
+    memset(w->o, 0, (size_t)rows * ${LDO*4});
+    memset(row, 0, (size_t)(rows / ${MR}) * ${STATE*4});
+    for (int64_t r = 0; r < rows; r += ${MR}, row += ${STATE})
+        for (int64_t l = 0; l < ${W}; l++)
+            row[l] = none_seen;
+}
