@@ -45,7 +45,7 @@ static const struct ${NAME}_row *${NAME}_best(const int *asked, int64_t queries,
 % for f in 0..FEATURES
 % if feature_used(f) and feature(f) == "avx512bf16"
         if ((row->needs & ${UPPER}_HAS_avx512bf16) && (usable & ${UPPER}_SLOW_PAIRS))
-            rank -= 2;
+            rank -= 3; /* then no better than avx512, which lacks three of its features */
 % end
 % end
         value = (rank > 0 ? 128 : 0) + (few == row->few ? 64 : 0) + rank;
