@@ -91,7 +91,7 @@
 %# ahead, and FURTHER rows beyond that.
 % let CHAINED = ACROSS and INVARIANT and CV % 2 == 0 ? 4 : 0
 % let FEW_ROWS = 0
-% let AWAY = 24
+% let AWAY = 16
 % let FURTHER = 112
 % let GROUP_ACROSS = GROUP_ALL
 % let GROUP_ROOM = GROUP_ALL + (ACROSS ? 2*W*LDX : 0)
