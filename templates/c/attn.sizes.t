@@ -17,12 +17,12 @@
 % let FIX = 2*W
 % let BASE = 3*W
 %# Whether products leave the maxima of scores, too, while these are in registers; then softmax multiplies scores by their scale.
-% let KNOWN = TABLE and not WOVEN and not SPLIT and not INVARIANT and not MODIFY and not OPENS and MR*NV + MR + NV + 2 <= REGISTERS ? 1 : 0
+% let KNOWN = TABLE and PAIRS and not WOVEN and not SPLIT and not INVARIANT and not MODIFY and NV % 2 == 0 and MR*NV + MR + NV + 2 <= REGISTERS ? 1 : 0
 %# Where values were rounded, too, outputs are over sums of probabilities as they were rounded, so that these roundings mostly cancel.
 % let ROUNDED = 4*W
 %# Minus what is subtracted, as softmax adds it.
-% let LESS = 4*W
-% let STATE = OPENS or KNOWN ? 5*W : 4*W
+% let LESS = OPENS ? 5*W : 4*W
+% let STATE = (OPENS ? 5*W : 4*W) + (KNOWN ? W : 0)
 % let LDP = BK/PER
 %# Narrow keys that are pairs are bf16 without an error, as they are stored in blocks, or times a power of two. What is left of the
 %# scales is a row of a panel, behind the BLOCK_SLOTS rows of slots that it belongs to (of int8 and fp8 one row behind all, from 1 up to 2
@@ -237,7 +237,7 @@
 % assert not SERIAL, "serial belongs to isas sm90 and amx"
 % assert not has_type("bf16x2") or TQ == "bf16" and (TKV == "bf16" or NARROW), "isas avx512bf16 and neonbf16 multiply pairs of bf16; dtype must be bf16, but keys and values may be narrow"
 % assert not TABLE or TILES or has_op("lookup"), "table belongs to isas amx and avx512bf16"
-% assert not TABLE or TILES or KNOWN, "on isa avx512bf16 table is for prompts in bf16 whose scores nothing modifies, not for invariant; micro.vecs, micro.rows and their product must add up to at most 30"
+% assert not TABLE or TILES or KNOWN, "on isa avx512bf16 table is for prompts in bf16 whose scores nothing modifies, not for invariant; outputs must be bf16 where keys are narrow; micro.vecs must be even, and micro.vecs, micro.rows and their product must add up to at most 30"
 % assert HD % VALUES == 0 and HDV % VALUES == 0, "q8_0 and q4_0 are blocks of 32 numbers; head_dim must be a multiple of 32"
 % assert BQ % MR == 0, "tile.q must be a multiple of micro.rows"
 % assert MR <= W, "micro.rows must be at most the vector's width"

@@ -37,23 +37,23 @@ static void pack(const struct attn_args *a, const struct space *w, const struct 
         open_keys(a, s, g, j, n, stage, panel + ${(BLOCKS ? BLOCK_SLOTS : LDQ)*NR});
         pack_k(stage, panel, ${LDQ*PER});
         open_values(a, s, g, j, n, stage);
-        pack_v(stage, w->v + j / ${BK} * ${VTILE} + j % ${BK} * ${NR/PER}, ${LDV});
 % elif NARROW
         int64_t n = end < j ? 0 : least(${W}, end - j);
         open_keys(a, s, g, j, n, (float *)w->stage);
         pack_k((const float *)w->stage, w->k + j / ${NR} * ${LDQ*NR} + j % ${NR}, ${LDQ});
         open_values(a, s, g, j, n, (float *)w->stage);
-        pack_v((const float *)w->stage, w->v + j / ${BK} * ${VTILE} + j % ${BK} * ${NR/PER}, ${LDO});
 % else
         int64_t n = least(${W}, end - j), ld;
         const ${CKV} *from = keys_at(a, s, k, a->k_stride, j, n, ${W}, ${HD}, ${LDQ*PER}, &ld, (${CKV} *)w->stage);
         pack_k(from, w->k + j / ${NR} * ${LDQ*NR} + j % ${NR}, ld);
         from = keys_at(a, s, v, a->v_stride, j, n, ${W}, ${HDV}, ${LDO}, &ld, (${CKV} *)w->stage);
-% if KNOWN
-        pack_v(from, w->v + j / ${BK} * ${VTILE} + j % ${BK} / ${2*W} * ${W*NR} + j % ${2*W} / ${W} * ${2*NR}, ld); /* pairs of both halves in turn */
-% else
-        pack_v(from, w->v + j / ${BK} * ${VTILE} + j % ${BK} * ${NR/PER}, ld);
 % end
+% let ROWS = OPENS ? "stage" : NARROW ? "(const float *)w->stage" : "from"
+% let LD = OPENS ? LDV : NARROW ? LDO : "ld"
+% if KNOWN
+        pack_v(${ROWS}, w->v + j / ${BK} * ${VTILE} + j % ${BK} / ${2*W} * ${W*NR} + j % ${2*W} / ${W} * ${2*NR}, ${LD}); /* pairs of both halves in turn */
+% else
+        pack_v(${ROWS}, w->v + j / ${BK} * ${VTILE} + j % ${BK} * ${NR/PER}, ${LD});
 % end
     }
 }

@@ -59,6 +59,12 @@ double power_error(const struct sizes *z, double x);
  * with row `from`, and is a panel of keys or of values. In models.c. */
 double dot(const struct job *j, int64_t left, int64_t from, int64_t column, int64_t slots, bool keys, double *size);
 
+/* Argument 1 as n panels of keys with the scales of each block (OPENS); where the scale of a key's block is there; and a
+ * score of row i of argument 0, in which the sums of each block of a key are times its scale. In models.c. */
+void opened_panels(struct job *j, int64_t n);
+float *scale_beside(const struct job *j, int64_t key, int64_t block);
+double opened_dot(const struct job *j, int64_t i, int64_t c, double *size);
+
 /* Memory of integers, seen as floats, or of bytes, four to an integer. digit: byte b, with a sign or plain. Which four
  * keys a lane of a tile of bytes is of. */
 void integers(struct job *j, int p, int64_t count);

@@ -192,33 +192,47 @@ double dot(const struct job *j, int64_t left, int64_t from, int64_t column, int6
     return sum;
 }
 
-/* Sums of each block of a key are times its scale. */
+float *scale_beside(const struct job *j, int64_t key, int64_t block)
+{
+    const struct sizes *z = &j->z;
+    float *panel = (float *)(void *)j->arg[1].before;
+    return panel + (key / z->NR * z->KEY_ROWS + block * (z->BLOCK_SLOTS + 1) + z->BLOCK_SLOTS) * z->NR + key % z->NR;
+}
+
+void opened_panels(struct job *j, int64_t n)
+{
+    memory(j, 1, j->slot, n * j->z.KEY_ROWS * j->z.NR * j->z.PER);
+    for (int64_t c = 0; c < n * j->z.NR; c++)
+        for (int64_t b = 0; b < j->z.KEY_SCALES; b++)
+            *scale_beside(j, c, b) = j->kind == 2 && c % 3 == 0 ? 0.0f : random_normal(&j->random);
+}
+
+double opened_dot(const struct job *j, int64_t i, int64_t c, double *size)
+{
+    const struct sizes *z = &j->z;
+    double sum = 0;
+    *size = 0;
+    for (int64_t u = 0; u < z->SQ * z->PER; u++) {
+        const int64_t slot = u / z->PER, row = c / z->NR * z->KEY_ROWS + slot_at(j, slot);
+        const double right = (double)get(j, 1, (row * z->NR + c % z->NR) * z->PER + u % z->PER);
+        const double term = (double)get(j, 0, i * z->LDQ * z->PER + u) * right * (double)*scale_beside(j, c, slot / z->BLOCK_SLOTS);
+        sum += term, *size += fabs(term);
+    }
+    return sum;
+}
+
 static void opened_scores(struct job *j, int64_t n)
 {
     const struct sizes *z = &j->z;
     memory(j, 0, j->slot, ((z->MR - 1) * z->LDQ + z->SQ) * z->PER);
-    memory(j, 1, j->slot, n * z->KEY_ROWS * z->NR * z->PER);
+    opened_panels(j, n);
     memory(j, 2, DTYPE_F32, (z->MR - 1) * z->BK + n * z->NR);
     memory(j, 3, DTYPE_F32, 1);
-    const double scale = (double)get(j, 3, 0);
-    float *panel = (float *)(void *)j->arg[1].before;
-    for (int64_t c = 0; c < n * z->NR; c++) {
-        float beside[32];
-        for (int64_t b = 0; b < z->KEY_SCALES; b++) {
-            const int64_t row = c / z->NR * z->KEY_ROWS + b * (z->BLOCK_SLOTS + 1) + z->BLOCK_SLOTS;
-            panel[row * z->NR + c % z->NR] = beside[b] = j->kind == 2 && c % 3 == 0 ? 0.0f : random_normal(&j->random);
-        }
-        for (int64_t i = 0; i < z->MR; i++) {
-            double sum = 0, size = 0;
-            for (int64_t u = 0; u < z->SQ * z->PER; u++) {
-                const int64_t slot = u / z->PER, row = c / z->NR * z->KEY_ROWS + slot_at(j, slot);
-                const double right = (double)get(j, 1, (row * z->NR + c % z->NR) * z->PER + u % z->PER);
-                const double term = (double)get(j, 0, i * z->LDQ * z->PER + u) * right * (double)beside[slot / z->BLOCK_SLOTS];
-                sum += term, size += fabs(term);
-            }
+    for (int64_t i = 0; i < z->MR; i++)
+        for (int64_t c = 0; c < n * z->NR; c++) {
+            double size, scale = (double)get(j, 3, 0), sum = opened_dot(j, i, c, &size);
             want(j, 2, i * z->BK + c, scale * sum, fabs(scale) * (double)(z->SQ * z->PER + 4) * 0x1p-24 * size + TINY);
         }
-    }
 }
 
 static void panel_scores(struct job *j, int64_t n)

@@ -11,7 +11,7 @@ static int64_t place_of(int64_t key)
     return key / 32 * 32 + key % 16 / 4 * 8 + key % 32 / 16 * 4 + key % 4;
 }
 
-/* Now and then a key is no finite vector, or a query. */
+/* Now and then a key is no finite vector, or a query; or a key's scale, where keys have scales. */
 static void score_and_tops(struct job *j)
 {
     const struct sizes *z = &j->z;
@@ -19,20 +19,26 @@ static void score_and_tops(struct job *j)
     const int64_t strange = j->kind > 3 ? random_below(&j->random, keys) : -1;
     const int64_t lost = j->kind == 3 ? random_below(&j->random, z->MR) : -1;
     memory(j, 0, j->slot, ((z->MR - 1) * z->LDQ + z->SQ) * z->PER);
-    memory(j, 1, j->slot, ((n - 1) * z->LDQ + z->SQ) * z->NR * z->PER);
+    if (z->OPENS)
+        opened_panels(j, n);
+    else
+        memory(j, 1, j->slot, ((n - 1) * z->LDQ + z->SQ) * z->NR * z->PER);
     memory(j, 2, DTYPE_F32, (z->MR - 1) * z->BK + keys);
     memory(j, 3, DTYPE_F32, z->MR * z->W);
     memory(j, 4, DTYPE_F32, 1);
     integer(j, 5, n);
-    if (strange >= 0)
-        set(j, 1, (strange / z->NR * z->LDQ * z->NR + strange % z->NR) * z->PER, j->kind == 4 ? HUGE_VALF : NAN);
+    if (strange >= 0 && z->OPENS && j->kind > 4)
+        *scale_beside(j, strange, z->KEY_SCALES - 1) = NAN;
+    else if (strange >= 0)
+        set(j, 1, (strange / z->NR * z->KEY_ROWS * z->NR + strange % z->NR) * z->PER, j->kind == 4 ? HUGE_VALF : NAN);
     if (lost >= 0)
         set(j, 0, lost * z->LDQ * z->PER, NAN);
     want_integer(j, 4, 0, lost >= 0 ? (1 << z->W) - 1 : strange < 0 ? 0 : 1 << strange % z->W);
     for (int64_t i = 0; i < z->MR; i++)
         for (int64_t c = 0; c < keys; c++) {
-            double size, sum = dot(j, i * z->LDQ, c / z->NR * z->LDQ, c % z->NR, z->SQ, true, &size);
-            const double error = (double)(z->SQ * z->PER + 2) * 0x1p-24 * size + TINY;
+            double size, sum = z->OPENS ? opened_dot(j, i, c, &size)
+                                        : dot(j, i * z->LDQ, c / z->NR * z->LDQ, c % z->NR, z->SQ, true, &size);
+            const double error = (double)(z->SQ * z->PER + 4) * 0x1p-24 * size + TINY;
             struct want *top = &j->arg[3].want[i * z->W + c % z->W];
             want(j, 2, i * z->BK + c, sum, error);
             if (c < z->W || sum > top->value)
@@ -74,6 +80,8 @@ static float make_row(struct job *j, int64_t row, int64_t keys)
     float top = -HUGE_VALF;
     set(j, 2, z->MAX + row, fresh ? -HUGE_VALF : 2 * random_normal(&j->random));
     set(j, 2, z->SUM + row, fresh ? 0.0f : 1.0f + 10 * fabsf(random_normal(&j->random)));
+    if (z->OPENS)
+        set(j, 2, z->ROUNDED + row, 0.999f * get(j, 2, z->SUM + row));
     for (int64_t c = 0; c < keys; c++)
         set(j, 0, row * z->BK + c, kind == 2 ? -HUGE_VALF : get(j, 0, row * z->BK + c) * (kind == 3 ? 60.0f : 3.0f));
     if (kind == 4)
@@ -86,14 +94,23 @@ static float make_row(struct job *j, int64_t row, int64_t keys)
     return top;
 }
 
-/* relative: how far off an exponential may be. Sums are of exponentials as they are rounded, or as they were before. */
-static void want_row(struct job *j, int64_t row, int64_t keys, float top, double relative)
+/* One of a row's sums, which add up what is within relative of `more`. */
+static void want_sum(struct job *j, int64_t at, double fix, double more, double relative)
+{
+    const double sum = (double)get(j, 2, at) * fix + more;
+    want(j, 2, at, sum, sum * relative + 2 * TINY);
+}
+
+/* relative: how far off an exponential may be. Sums are of exponentials as they are rounded, or as they were before; or two
+ * sums are of both, but words leave one alone, which nothing reads then. */
+static void want_row(struct job *j, int64_t row, int64_t keys, float top, double relative, bool words)
 {
     const struct sizes *z = &j->z;
     const float factor = get(j, 4, 0), old = get(j, 2, z->MAX + row), most = fmaxf(old, top * factor);
     const double base = fmax(LOWEST, (double)most), fix = exp2((double)(old - (float)base)), rounded = relative + 0x1.01p-8;
     const double near = 0x1p-22 * (1 + (isinf(base) || base == LOWEST ? 0 : fabs(base))); /* of a product that is rounded once */
-    double sum = (double)get(j, 2, z->SUM + row) * fix;
+    const double added = near + (double)(keys / z->W + 6) * 0x1p-24;
+    double sum = 0;
     for (int64_t c = 0; c < keys; c++) {
         const double x = (double)get(j, 0, row * z->BK + c) * (double)factor, p = isinf(base) ? NAN : exp2(x - base);
         want(j, 1, row * z->LDP * z->PER + place_of(c), p, p * (rounded + near) + TINY);
@@ -104,10 +121,15 @@ static void want_row(struct job *j, int64_t row, int64_t keys, float top, double
     want(j, 2, z->MAX + row, (double)most, 0);
     want(j, 2, z->BASE + row, base, 0);
     want(j, 2, z->FIX + row, fix, fix * 3e-7 + TINY);
-    want(j, 2, z->SUM + row, sum, sum * (relative + near + (double)(keys / z->W + 6) * 0x1p-24) + 2 * TINY);
+    if (words && z->OPENS)
+        want(j, 2, z->SUM + row, (double)get(j, 2, z->SUM + row), 0);
+    else
+        want_sum(j, z->SUM + row, fix, sum, relative + added);
+    if (z->OPENS)
+        want_sum(j, z->ROUNDED + row, fix, sum, (words ? relative : rounded) + added);
 }
 
-static void step_of_rows(struct job *j, double relative)
+static void step_of_rows(struct job *j, double relative, bool words)
 {
     const struct sizes *z = &j->z;
     const int64_t n = up_to(j, z->BK / (z->PER * z->W)), keys = n * z->PER * z->W;
@@ -121,18 +143,18 @@ static void step_of_rows(struct job *j, double relative)
     for (int64_t i = 0; i < z->STATE; i++)
         want_anything(j, 2, i); /* lanes that are no row's */
     for (int64_t i = 0; i < z->MR; i++)
-        want_row(j, i, keys, make_row(j, i, keys), relative);
+        want_row(j, i, keys, make_row(j, i, keys), relative, words);
 }
 
 static void softmax_known(struct job *j)
 {
-    step_of_rows(j, 1e-4);
+    step_of_rows(j, 1e-4, false);
 }
 
 /* A word is off by half of the last of its seven bits, and a table's corrections by as much. */
 static void softmax_words(struct job *j)
 {
-    step_of_rows(j, 0.0074);
+    step_of_rows(j, 0.0074, true);
 }
 
 const struct model word_models[] = {

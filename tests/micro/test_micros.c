@@ -167,13 +167,18 @@ static int add_narrow(struct suite *s, enum isa isa, int width, struct gen_error
     return 0;
 }
 
-/* With a table, where the ISA has one without tiles: whole vectors, and others. */
+/* With a table, where the ISA has one without tiles: whole vectors, and others; and each narrow type. */
 static int add_tabled(struct suite *s, enum isa isa, int width, struct gen_error *err)
 {
     static const struct shape tabled[] = {
-        {64, 0, 0, 0, 0, 0, false, false}, {37, 53, 4, 2, 2, 3, false, false}, {20, 72, 1, 4, 1, 2, false, false}};
-    for (size_t i = 0; i < sizeof tabled / sizeof *tabled && isa == ISA_AVX512BF16; i++) {
+        {64, 0, 0, 0, 0, 0, false, false},  {37, 53, 4, 2, 2, 3, false, false}, {20, 72, 1, 4, 1, 2, false, false},
+        {32, 64, 4, 2, 2, 3, false, false}, {40, 24, 8, 2, 2, 2, false, false}, {64, 32, 4, 2, 4, 1, false, false},
+        {128, 96, 2, 2, 1, 2, false, false}};
+    enum { COUNT = sizeof tabled / sizeof *tabled, FIRST_NARROW = COUNT - (DTYPE_ALL - DTYPE_COUNT) };
+    for (int i = 0; i < COUNT && isa == ISA_AVX512BF16; i++) {
         struct variant v = variant_of(&tabled[i], isa, DTYPE_BF16, width);
+        if (i >= FIRST_NARROW)
+            variant_set_dtypes(&v, DTYPE_BF16, (enum dtype)(DTYPE_COUNT + i - FIRST_NARROW), DTYPE_BF16);
         v.field[F_TABLE] = 1;
         if (add_variant(s, &s->bench[isa], &v, err))
             return -1;

@@ -70,6 +70,10 @@ static void test_check(void **state)
     gen_close(g);
 }
 
+static const char NO_TABLE[] =
+    "on isa avx512bf16 table is for prompts in bf16 whose scores nothing modifies, not for invariant; outputs must be bf16 where "
+    "keys are narrow; micro.vecs must be even, and micro.vecs, micro.rows and their product must add up to at most 30";
+
 static void test_rules(void **state)
 {
     static const struct rule_case cases[] = {
@@ -135,10 +139,9 @@ static void test_rules(void **state)
          ISA_AMX,
          {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_FP8}, {F_ROWS, 4}, {F_TILE_K, 64}, {F_SPLIT, 2048}, {F_TABLE, 1}}},
         {"table belongs to isas amx and avx512bf16", ISA_AVX512, {{F_DTYPE, DTYPE_BF16}, {F_TABLE, 1}}},
-        {"on isa avx512bf16 table is for prompts in bf16 whose scores nothing modifies, not for invariant; micro.vecs, "
-         "micro.rows and their product must add up to at most 30",
-         ISA_AVX512BF16,
-         {{F_DTYPE, DTYPE_BF16}, {F_SOFTCAP, 1}, {F_TABLE, 1}}},
+        {NO_TABLE, ISA_AVX512BF16, {{F_DTYPE, DTYPE_BF16}, {F_SOFTCAP, 1}, {F_TABLE, 1}}},
+        {NO_TABLE, ISA_AVX512BF16, {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_FP8}, {F_DTYPE_O, OTHER_F32}, {F_TABLE, 1}}},
+        {NO_TABLE, ISA_AVX512BF16, {{F_DTYPE, DTYPE_BF16}, {F_VECS, 1}, {F_TABLE, 1}}},
     };
     (void)state;
     check_rules("c/attn.sizes.t", cases, sizeof cases / sizeof *cases);
