@@ -237,7 +237,7 @@
 % assert not SERIAL, "serial belongs to isas sm90 and amx"
 % assert not has_type("bf16x2") or TQ == "bf16" and (TKV == "bf16" or NARROW), "isas avx512bf16 and neonbf16 multiply pairs of bf16; dtype must be bf16, but keys and values may be narrow"
 % assert not TABLE or TILES or has_op("lookup"), "table belongs to isas amx and avx512bf16"
-% assert not TABLE or TILES or KNOWN, "on isa avx512bf16 table is for prompts in bf16 whose scores nothing modifies, not for invariant; outputs must be bf16 where keys are narrow; micro.vecs must be even, and micro.vecs, micro.rows and their product must add up to at most 30"
+% assert not TABLE or TILES or KNOWN, "on isa avx512bf16 table is for prompts in bf16 whose scores nothing modifies, not for invariant; where keys are narrow, outputs must be bf16 and sinks left out; micro.vecs must be even, and micro.vecs, micro.rows and their product must add up to at most 30"
 % assert HD % VALUES == 0 and HDV % VALUES == 0, "q8_0 and q4_0 are blocks of 32 numbers; head_dim must be a multiple of 32"
 % assert BQ % MR == 0, "tile.q must be a multiple of micro.rows"
 % assert MR <= W, "micro.rows must be at most the vector's width"

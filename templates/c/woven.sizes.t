@@ -17,7 +17,7 @@
 %# So third parts lie apart, and are packed when a group first wants them; where keys are split, each block of them has all of its parts.
 % let THIRDS = ROUGH and not SPLIT ? 1 : 0
 % let STORED = KEY_PARTS - THIRDS
-% let PLANES = KEYED ? 1 : BLOCKS and TO != "bf16" ? 2 : PARTS
+% let PLANES = KEYED ? 1 : BLOCKS and (TO != "bf16" or SINK) ? 2 : PARTS
 % let TOGETHER = TKV == "fp8" and has_op("allcodes") ? 1 : 0
 % let TROW = "bf16"
 %# Slots of a row of queries or keys, once, and packed; elements of a row of values before it is packed.

@@ -360,6 +360,30 @@ static void test_sinks(void **state)
     TRY(state, edges);
 }
 
+/* A sink takes a part of the only key that a row sees, so that the output is rounded to bf16 behind a quotient; there is no
+ * room for another rounding, of the value. */
+static void test_sinks_beside_one_narrow_key(void **state)
+{
+    enum { SEEDS = 6 };
+    const struct edge edge = {.shape = {"one key", 1, 4, 2, 66, 1, .draw.sink = 3}, .rows = ROWS_NONE_EMPTY};
+    int tried = 0, failed = 0;
+    for (int k = 0; k < ISA_COUNT * (DTYPE_ALL - DTYPE_COUNT) * SEEDS; k++) {
+        struct fixture f = *(const struct fixture *)*state;
+        const enum isa isa = (enum isa)(k / SEEDS % ISA_COUNT);
+        struct variant v = variant_default(isa);
+        struct gen_error err;
+        f.seed += (uint64_t)(k % SEEDS);
+        variant_set_dtypes(&v, DTYPE_BF16, (enum dtype)(DTYPE_COUNT + k / SEEDS / ISA_COUNT), DTYPE_BF16);
+        v.field[F_HEAD_DIM] = 64, v.field[F_SINK] = 1;
+        if (isa_language(isa) != LANGUAGE_C || !f.cpu.isa[isa] || gen_check(f.gen, &v, &err) != 0)
+            continue;
+        failed += try_variant(&f, &edge, &v);
+        tried++;
+    }
+    assert_true(tried >= (DTYPE_ALL - DTYPE_COUNT) * SEEDS);
+    assert_int_equal(failed, 0);
+}
+
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof *f);
@@ -473,6 +497,7 @@ int main(void)
         cmocka_unit_test(test_unaligned_outputs),
         cmocka_unit_test(test_v_a_view_of_k),
         cmocka_unit_test(test_sinks),
+        cmocka_unit_test(test_sinks_beside_one_narrow_key),
         cmocka_unit_test(test_lowest_float_as_bias),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -71,8 +71,9 @@ static void test_check(void **state)
 }
 
 static const char NO_TABLE[] =
-    "on isa avx512bf16 table is for prompts in bf16 whose scores nothing modifies, not for invariant; outputs must be bf16 where "
-    "keys are narrow; micro.vecs must be even, and micro.vecs, micro.rows and their product must add up to at most 30";
+    "on isa avx512bf16 table is for prompts in bf16 whose scores nothing modifies, not for invariant; where keys are "
+    "narrow, outputs must be bf16 and sinks left out; micro.vecs must be even, and micro.vecs, micro.rows and their "
+    "product must add up to at most 30";
 
 static void test_rules(void **state)
 {
@@ -141,6 +142,7 @@ static void test_rules(void **state)
         {"table belongs to isas amx and avx512bf16", ISA_AVX512, {{F_DTYPE, DTYPE_BF16}, {F_TABLE, 1}}},
         {NO_TABLE, ISA_AVX512BF16, {{F_DTYPE, DTYPE_BF16}, {F_SOFTCAP, 1}, {F_TABLE, 1}}},
         {NO_TABLE, ISA_AVX512BF16, {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_FP8}, {F_DTYPE_O, OTHER_F32}, {F_TABLE, 1}}},
+        {NO_TABLE, ISA_AVX512BF16, {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_FP8}, {F_SINK, 1}, {F_TABLE, 1}}},
         {NO_TABLE, ISA_AVX512BF16, {{F_DTYPE, DTYPE_BF16}, {F_VECS, 1}, {F_TABLE, 1}}},
     };
     (void)state;
