@@ -183,7 +183,8 @@ bool variant_takes_any_rows(const struct variant *v)
 
 bool variant_in_pairs(const struct variant *v, enum isa isa)
 {
-    const bool opens = !v->field[F_SPLIT] && !v->field[F_INVARIANT] && variant_dtype_o(v) == DTYPE_BF16;
+    const bool opens =
+        !v->field[F_SPLIT] && !v->field[F_INVARIANT] && !v->field[F_SINK] && variant_dtype_o(v) == DTYPE_BF16;
     return isas[isa].pairs && (isa == ISA_AMX || !variant_is_narrow(v) || opens);
 }
 

@@ -125,8 +125,8 @@ void variant_set_dtypes(struct variant *v, enum dtype q, enum dtype kv, enum dty
 bool variant_takes_any_rows(const struct variant *v);
 
 /* Whether kernels of that isa for such a problem multiply two numbers of a row at once. Where products are of vectors,
- * narrow keys and values become f32 if keys are split, bits are a promise or outputs are not bf16
- * (templates/c/types.sizes.t). */
+ * narrow keys and values become f32 if keys are split, bits are a promise, there are sinks or outputs are not bf16
+ * (OPENS in templates/c/types.sizes.t). */
 bool variant_in_pairs(const struct variant *v, enum isa isa);
 /* Whether kernels of that isa that split keys may multiply narrow values as pairs (COUPLES in templates/c/attn.sizes.t, which
  * also asks for rows and head dims). */
