@@ -55,7 +55,7 @@ struct group {
     const float *across;       /* the queries of each ${W} rows as pairs of columns; 0: it meets keys that are packed */
 % end
 % if CHAINED
-    int chained;               /* whether it goes without tiles: its queries are then floats there */
+    int chained;               /* whether its values are multiplied by vectors, not as tiles */
 % end
 % else
     int64_t h, i0, rows;       /* its head, first row, and how many there are */

@@ -1,14 +1,7 @@
 %# What ends a group of rows of kernels on tiles: rows whose sums say that an exponent was too far off are computed again, and outputs are
 %# delivered.
-% if CHAINED
-/* The queries of a group as tiles. */
-static void pack_queries(const struct head *x, const struct group *g)
-{
-    const struct attn_args *a = x->a;
-    const ${CQ} *q = (const ${CQ} *)a->q + x->s->q_at;
+% if SPLIT
 % include "c/woven_queries.t"
-}
-
 % end
 /* The scores of a block from all parts of its keys, modified and hidden as in the pipeline, but nowhere cut off. */
 static void open_scores(const struct head *x, const struct group *g, int64_t block, float *space)

@@ -29,28 +29,12 @@ static void clear_chained(float *o)
         memset(o + t * ${COLUMN}, 0, ${CHAINED*W*4});
 }
 
-/* Begins such a group: its queries become pairs of columns. */
-static void open_chained(const struct head *x, struct group *g, float *across)
-{
-    const struct attn_args *a = x->a;
-    ${CQ} *rows = (${CQ} *)x->w->stage;
-    memset(rows, 0, ${W*LDX*PER} * sizeof *rows);
-    for (int64_t r = 0; r < g->rows; r++) {
-        const ${CQ} *q = (const ${CQ} *)a->q + x->s->q_at + head_of(x, g, r) * a->q_stride[1] + query_of(x, g, r) * a->q_stride[2];
-        memcpy(rows + r * ${LDX*PER}, q, ${HD} * sizeof *rows);
-    }
-    pack_k(rows, across, ${LDX*PER});
-    g->across = across;
-    clear_chained(g->o);
-}
-
 % end
 /* Packs the queries of group number n, one of `groups` that meet keys together, and finds which blocks they see. */
 static void open_group(const struct head *x, struct group *g, float *at, int64_t n, int64_t groups)
 {
     const struct attn_args *a = x->a;
     const struct sequence *s = x->s;
-    const ${CQ} *q = (const ${CQ} *)a->q + s->q_at;
     float base = 0.0f;
     g->q = at, g->o = at + ${GROUP_O}, g->sums = at + ${GROUP_Z}, g->parts = at + ${GROUP_Z + COLUMN}, g->state = at + ${GROUP_STATE};
     g->total = at + ${GROUP_TOTAL};
@@ -70,25 +54,22 @@ static void open_group(const struct head *x, struct group *g, float *at, int64_t
     g->whole = (first_key(s, i1) + ${KEYS - 1}) / ${KEYS}, g->unwhole = end_key(s, i0) / ${KEYS};
 % if CHAINED
     g->chained = groups == 1 && g->rows <= ${CHAINED} && !a->lse;
-    if (g->chained) {
-        open_chained(x, g, at + ${GROUP_ACROSS});
-        begin(g->state, &base);
-        return;
-    }
-    pack_queries(x, g);
+    if (!g->chained)
+        pack_queries(x, g);
 % else
-% include "c/woven_queries.t"
+    pack_queries(x, g);
 % end
 % if ACROSS
     g->across = 0;
     for (int64_t i = 0; i < g->rows && !a->lse && (groups <= 2 || g->rows <= ${W}); i += ${W}) {
-        ${CQ} *rows = (${CQ} *)x->w->stage;
-        memset(rows, 0, ${W*LDX*PER} * sizeof *rows);
-        for (int64_t r = i; r < least(i + ${W}, g->rows); r++)
-            memcpy(rows + (r - i) * ${LDX*PER}, q + head_of(x, g, r) * a->q_stride[1] + query_of(x, g, r) * a->q_stride[2], ${HD} * sizeof *rows);
         g->across = at + ${GROUP_ACROSS};
-        pack_k(rows, at + ${GROUP_ACROSS} + i * ${LDX}, ${LDX*PER});
+        pack_k(copy_queries(x, g, i), at + ${GROUP_ACROSS} + i * ${LDX}, ${LDX*PER});
     }
+% end
+% if CHAINED
+    if (g->chained)
+        clear_chained(g->o);
+    else
 % end
     memset(g->o, 0, ${RESULT*4});
     begin(g->state, &base);
