@@ -371,6 +371,7 @@ static void set_fields(struct emission *e)
     env_set(&e->env, "CUDA", value_int(e->flags == GEN_CUDA));
     env_set(&e->env, "JIT", value_int(e->flags == GEN_MACHINE_CODE_JIT));
     if (e->t) {
+        env_set(&e->env, "PAIRS", value_int(variant_in_pairs(e->v, (enum isa)e->v->field[F_ISA])));
         env_set(&e->env, "W", value_int(e->t->width));
         env_set(&e->env, "REGISTERS", value_int(e->t->registers[CLASS_VEC]));
     }

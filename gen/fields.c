@@ -183,9 +183,11 @@ bool variant_takes_any_rows(const struct variant *v)
 
 bool variant_in_pairs(const struct variant *v, enum isa isa)
 {
-    const bool opens =
-        !v->field[F_SPLIT] && !v->field[F_INVARIANT] && !v->field[F_SINK] && variant_dtype_o(v) == DTYPE_BF16;
-    return isas[isa].pairs && (isa == ISA_AMX || !variant_is_narrow(v) || opens);
+    if (!isas[isa].pairs || !variant_is_narrow(v))
+        return isas[isa].pairs;
+    if (isa == ISA_AMX)
+        return v->field[F_INVARIANT] || !v->field[F_SPLIT];
+    return !v->field[F_SPLIT] && !v->field[F_INVARIANT] && !v->field[F_SINK] && variant_dtype_o(v) == DTYPE_BF16;
 }
 
 bool variant_may_couple(const struct variant *v, enum isa isa)

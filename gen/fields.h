@@ -124,9 +124,11 @@ void variant_set_dtypes(struct variant *v, enum dtype q, enum dtype kv, enum dty
 /* Whether rows of Q, K, V and O may begin anywhere in memory, with any strides. */
 bool variant_takes_any_rows(const struct variant *v);
 
-/* Whether kernels of that isa for such a problem multiply two numbers of a row at once. Where products are of vectors,
- * narrow keys and values become f32 if keys are split, bits are a promise, there are sinks or outputs are not bf16
- * (OPENS in templates/c/types.sizes.t). */
+/* Whether that kernel, were it of that isa, multiplies two numbers of a row at once, which templates of C know as PAIRS. On tiles,
+ * narrow keys and values are not pairs in kernels that split keys, which open them in other ways. Where products are of vectors,
+ * they become f32 in kernels that split keys, since memory is what they wait for; in kernels whose bits are a promise, which few
+ * queries share with prompts; where outputs are not rounded to bf16, as values are in pairs; and where a sink takes a part of the
+ * only key that a row sees: rounding values and outputs is too much then. */
 bool variant_in_pairs(const struct variant *v, enum isa isa);
 /* Whether kernels of that isa that split keys may multiply narrow values as pairs (COUPLES in templates/c/attn.sizes.t, which
  * also asks for rows and head dims). */

@@ -53,7 +53,8 @@ bool tune_refuses(const struct device *device, const struct variant *caller, enu
 
 bool tune_is_twin(const struct variant *caller, enum isa isa)
 {
-    return isas[isa].pairs && !variant_in_pairs(caller, isa) && !variant_may_couple(caller, isa);
+    const bool on_tiles = isa == ISA_AMX; /* where kernels without pairs have no twin either */
+    return isas[isa].pairs && !on_tiles && !variant_in_pairs(caller, isa) && !variant_may_couple(caller, isa);
 }
 
 /* A number in f16 is two bf16 on tiles. Prompts are 2.5 times as fast there as on avx512, but a single query over many keys, which

@@ -1,14 +1,10 @@
 %# What a kernel in C calls the types of its arrays, and a slot of 32 bits: one f32, or two bf16 where the ISA multiplies pairs.
-%# Kernels on tiles are woven, but those of few queries over narrow keys and values.
-%# OPENS: where vectors of pairs are multiplied, panels of narrow keys and values hold pairs, too, and scales beside them. Kernels that
-%# split keys widen these to floats when they read them, since memory is what they wait for; and so do kernels whose bits are a promise,
-%# which few queries share with prompts, and where outputs are not rounded to bf16, as values are in pairs; and where a sink takes a part
-%# of the only key that a row sees: rounding values and outputs is too much then.
+%# Which kernels do, the generator says: PAIRS is what variant_in_pairs in gen/fields.h returns.
+%# OPENS: where vectors of pairs are multiplied, panels of narrow keys and values hold pairs, too, and scales beside them.
 % let TILES = has_type("tile") ? 1 : 0
 % let NARROW = type_scaled(DTYPE_KV) or type_values(DTYPE_KV) > 1
-% let WOVEN = TILES and (INVARIANT or not SPLIT or not NARROW)
-% let OPENS = has_type("bf16x2") and NARROW and not WOVEN and not SPLIT and not INVARIANT and DTYPE_O == "bf16" and not SINK ? 1 : 0
-% let PAIRS = has_type("bf16x2") and (WOVEN or not NARROW or OPENS)
+% let WOVEN = TILES and PAIRS
+% let OPENS = PAIRS and NARROW and not TILES ? 1 : 0
 % let PER = PAIRS ? 2 : 1
 % let E = PAIRS ? "bf16x2" : "f32"
 % let TQ = DTYPE

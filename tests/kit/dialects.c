@@ -147,6 +147,7 @@ int dialects_variant(struct dialects *l, const struct variant *v, int max, struc
         const char *word = field_value_name(from, v->field[from]);
         env_set(&env, fields[i].var, word ? value_text(word) : value_int(v->field[from]));
     }
+    env_set(&env, "PAIRS", value_int(variant_in_pairs(v, (enum isa)v->field[F_ISA])));
     env_set(&env, "W", value_int(w.t->width));
     env_set(&env, "REGISTERS", value_int(w.t->registers[CLASS_VEC]));
     const struct template *t = template_parse(&arena, f->path, f->data, f->size, embedded_load, NULL, err);

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "dialects.h"
 #include "embed.h"
 #include "gen.h"
 #include "space.h"
@@ -47,6 +48,20 @@ static void test_lanes(void **state)
         snprintf(line, sizeof line, "\nisa %s %d", isas[isa].name, 32 * isas[isa].lanes);
         assert_non_null(strstr(f->data, line));
     }
+}
+
+/* Pairs of bf16 are a type of their instructions. */
+static void test_pairs(void **state)
+{
+    struct dialects l;
+    struct gen_error err;
+    (void)state;
+    assert_int_equal(dialects_open(&l, -1, NULL, 0, &err), 0);
+    for (int isa = 0; isa < ISA_COUNT; isa++) {
+        const struct isa_table *t = dialects_table(&l, isas[isa].name);
+        assert_int_equal(isas[isa].pairs, t && isa_type(t, "bf16x2", strlen("bf16x2")));
+    }
+    dialects_close(&l);
 }
 
 /* Isas that are not taken without a word: the slowest of each language, and sm80 where there is a faster one. */
@@ -114,8 +129,8 @@ static void test_emitted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_facts),  cmocka_unit_test(test_lanes),   cmocka_unit_test(test_slow),
-        cmocka_unit_test(test_fields), cmocka_unit_test(test_emitted),
+        cmocka_unit_test(test_facts), cmocka_unit_test(test_lanes),  cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_slow),  cmocka_unit_test(test_fields), cmocka_unit_test(test_emitted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -351,6 +351,7 @@ static bool render_damaged(const struct damaged *d, struct gen_error *err)
     }
     env_set(&env, "W", value_int(8));
     env_set(&env, "REGISTERS", value_int(16));
+    env_set(&env, "PAIRS", value_int(0));
     env_set(&env, "JIT", value_int(0));
     env_set(&env, "NEEDS", value_text(""));
     env_set(&env, "NAME", value_text("name"));

@@ -543,6 +543,34 @@ static void test_invariant_order(void **state)
     }
 }
 
+/* Which kernels of isas with pairs are those of another isa: over what is as wide as queries none, and on tiles none. */
+static void test_twins(void **state)
+{
+    static const struct {
+        int32_t kv, o, set; /* a field that is set; F_OP: none */
+        bool vectors, arm;  /* whether they are twins on isa avx512bf16, and on neonbf16 */
+    } rows[] = {
+        {KV_SAME, OTHER_SAME, F_OP, false, false},         {KV_SAME, OTHER_SAME, F_INVARIANT, false, false},
+        {KV_SAME, OTHER_SAME, F_SPLIT, false, false},      {KV_INT8, OTHER_SAME, F_OP, false, false},
+        {KV_Q4_0, OTHER_SAME, F_SINK, false, true},        {KV_INT8, OTHER_SAME, F_SPLIT, false, true},
+        {KV_FP8, 1 + DTYPE_F32, F_OP, false, true},        {KV_FP8, OTHER_SAME, F_INVARIANT, true, true},
+        {KV_Q8_0, 1 + DTYPE_F32, F_INVARIANT, true, true},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int isa = 0; isa < ISA_COUNT; isa++) {
+            struct variant v = variant_default((enum isa)isa);
+            v.field[F_DTYPE] = DTYPE_BF16;
+            v.field[F_DTYPE_KV] = rows[i].kv;
+            v.field[F_DTYPE_O] = rows[i].o;
+            if (rows[i].set != F_OP)
+                v.field[rows[i].set] = rows[i].set == F_SPLIT ? 2048 : 1;
+            const bool twin = (isa == ISA_AVX512BF16 && rows[i].vectors) || (isa == ISA_NEONBF16 && rows[i].arm);
+            if (tune_is_twin(&v, (enum isa)isa) != twin)
+                fail_msg("row %zu, isa %s", i, isas[isa].name);
+        }
+}
+
 #define WITH_FIXTURE(test) cmocka_unit_test_setup_teardown(test, setup, tuner_teardown)
 
 int main(void)
@@ -564,6 +592,7 @@ int main(void)
         WITH_FIXTURE(test_key),
         WITH_FIXTURE(test_invariant_isa),
         cmocka_unit_test(test_invariant_order),
+        cmocka_unit_test(test_twins),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
