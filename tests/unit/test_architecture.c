@@ -1,6 +1,6 @@
 /* test_architecture.c - who knows what: a generator that knows nothing of attention, beside templates that know no
- * instruction. Looks into the sources, in the repository's root. What it is not: a test of what they do. */
-#define _GNU_SOURCE /* strcasestr */
+ * instruction; and where files stand. Looks into the sources, in the repository's root. What it is not: a test of what they do. */
+#define _GNU_SOURCE /* strcasestr, popen */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -197,6 +197,115 @@ static void test_no_line_is_too_wide(void **state)
     assert_int_equal(wide, 0);
 }
 
+/* What the tree holds: each folder, and how the names of its files end; at the top level whole names. A file of another kind has
+ * most likely been left there by a program. */
+static const struct {
+    const char *folder, *endings;
+} layout[] = {
+    {"", "/.clang-format /.gitignore /CHANGELOG.md /LICENSE /Makefile /README.md"},
+    {".ci", "/run"},
+    {"gen", ".c .h .inc"},
+    {"gen/tool", ".c"},
+    {"out/gallery", ".c .cl .cu /manifest.json"},
+    {"runtime", "/README.md /attn.h"},
+    {"runtime/api", ".c .h"},
+    {"runtime/arrays", ".c .h .def"},
+    {"runtime/backend", ".c .h"},
+    {"runtime/cache", ".c .h"},
+    {"runtime/cli", ".c .h"},
+    {"runtime/cpu", ".c .h .ld"},
+    {"runtime/cuda", ".c .h"},
+    {"runtime/devices", ".c .h"},
+    {"runtime/gpu", ".c .h"},
+    {"runtime/install", ".in .md .mk"},
+    {"runtime/judge", ".c .h"},
+    {"runtime/numerics", ".c .h"},
+    {"runtime/opencl", ".c .h"},
+    {"runtime/python", ".md .mk .py .toml"},
+    {"runtime/python/attngen", ".py /py.typed"},
+    {"runtime/reference", ".c .h"},
+    {"runtime/system", ".c .h"},
+    {"runtime/tune", ".c .h"},
+    {"specs", ".md .shapes .yaml"},
+    {"specs/ladder", ".yaml"},
+    {"templates", "/README.md .t"},
+    {"templates/bundle", ".t"},
+    {"templates/c", ".h .micro .t"},
+    {"templates/cuda", ".cu .h .t"},
+    {"templates/isa", ".h .isa"},
+    {"templates/opencl", ".h .t"},
+    {"tests", "/README.md /run.sh /tests.mk"},
+    {"tests/arm", ".c .h"},
+    {"tests/bench", ".c .h .md .names .py .rungs .svg"},
+    {"tests/data", "/README.md"},
+    {"tests/data/minilm-layer3", ".npy"},
+    {"tests/e2e", ".c .h .py .sh .sums"},
+    {"tests/e2e/bundle", ".c"},
+    {"tests/e2e/vendor", ".c"},
+    {"tests/examples", ".c"},
+    {"tests/examples/vendored", "/Makefile"},
+    {"tests/examples/vendored/src", ".c"},
+    {"tests/kernel", ".c .sh"},
+    {"tests/kit", ".c .cl .h .sh .supp"},
+    {"tests/micro", ".c .h"},
+    {"tests/python", ".py .sh"},
+    {"tests/unit", ".c .h .sh"},
+    {"tests/unit/bundle", ".c .h"},
+    {"tests/unit/cuda", ".c .h"},
+};
+
+/* Whether a name with a slash before it ends in one of these words. */
+static bool ends_in(const char *name, const char *endings)
+{
+    const size_t size = strlen(name);
+    for (const char *e = endings; *e; e += strspn(e, " ")) {
+        const size_t n = strcspn(e, " ");
+        if (n <= size && !strncmp(name + size - n, e, n) && (*e != '/' || n == size))
+            return true;
+        e += n;
+    }
+    return false;
+}
+
+/* Emitted kernels, whose names begin with attn_, are only in the gallery. */
+static bool is_in_layout(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const int n = slash ? (int)(slash - path) : 0;
+    char name[300];
+    snprintf(name, sizeof name, "/%s", slash ? slash + 1 : path);
+    for (size_t i = 0; i < sizeof layout / sizeof *layout; i++)
+        if ((int)strlen(layout[i].folder) == n && !strncmp(layout[i].folder, path, (size_t)n))
+            return ends_in(name, layout[i].endings) && (strncmp(name, "/attn_", 6) || !strcmp(layout[i].folder, "out/gallery"));
+    return false;
+}
+
+static void test_each_file_has_its_place(void **state)
+{
+    static const char *const strange[] = {
+        "attn_f32_d64.c", "attn_f32_d64.h", "core", "Makefile.orig", "gen/attn_f32_d64.c", "gen/gen.o", "doc/page.md",
+        "templates/c/extra/few.t", "out/obj/x.c", "out/gallery/few.h", "runtime/notes.md", "\"gen/\\303.c\"", ".c"};
+    FILE *list = popen("git ls-files 2>/dev/null", "r");
+    char path[300];
+    int files = 0, strangers = 0;
+    (void)state;
+    for (size_t i = 0; i < sizeof strange / sizeof *strange; i++)
+        assert_false(is_in_layout(strange[i]));
+    for (; list && fgets(path, sizeof path, list); files++) {
+        path[strcspn(path, "\n")] = 0;
+        if (!is_in_layout(path))
+            strangers += printf("# %s: no such file is in the layout; expected it elsewhere, or a row for it here\n", path) > 0;
+    }
+    if (list)
+        pclose(list);
+    if (!files) {
+        print_message("# git knows no files here\n");
+        skip();
+    }
+    assert_true(files > 800);
+    assert_int_equal(strangers, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -206,6 +315,7 @@ int main(void)
         cmocka_unit_test(test_variables_of_fields_mean_the_field),
         cmocka_unit_test(test_driver_is_short),
         cmocka_unit_test(test_no_line_is_too_wide),
+        cmocka_unit_test(test_each_file_has_its_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
