@@ -158,8 +158,24 @@ static int check_divisors(const char *path, const struct npy *scales, struct gen
     return 0;
 }
 
+/* attn_quantise would say where a NaN is by batch, head and row; this says it in the order of the file's own sides. */
+static int check_numbers(const struct run *r, const char *path, const struct npy *a, bool flat, struct gen_error *err)
+{
+    const enum dtype type = a->type == NPY_F32 ? DTYPE_F32 : DTYPE_F16;
+    int64_t place[4];
+    for (int64_t i = 0; i < a->count && r->dtype_kv != DTYPE_FP8; i++) {
+        if (!isnan(dtype_load(type, a->data, i)))
+            continue;
+        for (int64_t side = 3, rest = i; side >= 0; rest /= a->shape[side--])
+            place[side] = rest % a->shape[side];
+        return wrong(err, "%s: error: it has a NaN at %s; expected none, since %s has none", path,
+                     npy_shape_text(flat ? 3 : 4, place + flat).text, dtypes[r->dtype_kv].name);
+    }
+    return 0;
+}
+
 /* Replaces an array of numbers by their stored form; scales that nobody gave are computed. */
-static int quantise(const struct run *r, const char *path, const char *scales_path, struct npy *a, struct npy *scales,
+static int quantise(const struct run *r, const char *path, const char *scales_path, struct npy *a, bool flat, struct npy *scales,
                     struct gen_error *err)
 {
     const bool bshd = r->options.layout == LAYOUT_BSHD, given = scales->data;
@@ -170,7 +186,7 @@ static int quantise(const struct run *r, const char *path, const char *scales_pa
     struct attn_error why;
     if (!is_float(a))
         return 0;
-    if (given && check_divisors(scales_path, scales, err))
+    if (check_numbers(r, path, a, flat, err) || (given && check_divisors(scales_path, scales, err)))
         return -1;
     int64_t shape[4];
     memcpy(shape, a->shape, sizeof shape);
@@ -198,7 +214,7 @@ static int quantise(const struct run *r, const char *path, const char *scales_pa
     }
     if (scales->data)
         features_scale_strides(&r->options, scales, q.scales_stride);
-    if (attn_quantise(&q, &why) != ATTN_OK) { /* of what can be wrong, only a NaN in the array is left */
+    if (attn_quantise(&q, &why) != ATTN_OK) { /* nothing that can be wrong is left */
         npy_free(&other);
         return wrong(err, "%s: error: %s", path, why.text);
     }
@@ -310,7 +326,7 @@ static int check_key(struct run *r, struct gen_error *err)
     const char *path = file[OPTION_K], *by = file[OPTION_KV_STARTS];
     bool paged = file[OPTION_BLOCK_TABLE];
     char length[24] = "Skv";
-    if (check_sides(r, path, &r->k, by, &r->flat_kv, fields[F_HEAD_DIM].max, err))
+    if (check_sides(r, path, &r->k, by, &r->flat_k, fields[F_HEAD_DIM].max, err))
         return -1;
     if (by)
         snprintf(length, sizeof length, "%lld", (long long)starts_rows(starts));
@@ -331,8 +347,7 @@ static int check_key(struct run *r, struct gen_error *err)
 static int check_value(struct run *r, struct gen_error *err)
 {
     const char *const *file = r->options.file;
-    bool flat;
-    if (check_sides(r, file[OPTION_V], &r->v, file[OPTION_KV_STARTS], &flat, fields[F_HEAD_DIM_V].max, err))
+    if (check_sides(r, file[OPTION_V], &r->v, file[OPTION_KV_STARTS], &r->flat_v, fields[F_HEAD_DIM_V].max, err))
         return -1;
     r->head_dim_v = r->v.shape[3];
     if (r->v.shape[0] == r->k.shape[0] && heads_of(r, &r->v) == r->kv_heads &&
@@ -370,6 +385,7 @@ static int read_places(struct run *r, struct gen_error *err)
 int run_read(struct run *r, struct gen_error *err)
 {
     const char *const *file = r->options.file;
+    struct features *f = &r->features;
     if (npy_read(file[OPTION_Q], &r->q, err) || npy_read(file[OPTION_K], &r->k, err) ||
         npy_read(file[OPTION_V], &r->v, err) || choose_types(r, err) || count_values(r, file[OPTION_K], &r->k, err) ||
         count_values(r, file[OPTION_V], &r->v, err) || check_scales(r, err) || read_places(r, err) || check_key(r, err) ||
@@ -377,12 +393,12 @@ int run_read(struct run *r, struct gen_error *err)
         return -1;
     const struct extents e = {r->batch, r->heads, r->q_len, r->kv_len, r->k.shape[0], r->kv_heads, length_of(r, &r->k),
                               r->dtype_q, r->dtype_kv};
-    if (features_read(&r->options, &e, &r->features, err))
+    if (features_read(&r->options, &e, f, err))
         return -1;
     if (is_narrow(r))
         return round_to(file[OPTION_Q], &r->q, r->dtype_q, err) ||
-                       quantise(r, file[OPTION_K], file[OPTION_K_SCALES], &r->k, &r->features.array[ARRAY_K_SCALES], err) ||
-                       quantise(r, file[OPTION_V], file[OPTION_V_SCALES], &r->v, &r->features.array[ARRAY_V_SCALES], err)
+                       quantise(r, file[OPTION_K], file[OPTION_K_SCALES], &r->k, r->flat_k, &f->array[ARRAY_K_SCALES], err) ||
+                       quantise(r, file[OPTION_V], file[OPTION_V_SCALES], &r->v, r->flat_v, &f->array[ARRAY_V_SCALES], err)
                    ? -1
                    : 0;
     bool failed = round_to(file[OPTION_Q], &r->q, r->dtype_q, err) ||

@@ -13,7 +13,7 @@ struct run {
     enum dtype dtype_q, dtype_kv, dtype_o; /* of the kernel */
     enum dtype written;                    /* of the array O: dtype_o, or f32 if Q was f32 and was rounded */
     struct npy q, k, v;                    /* as read, then rounded; always with four sides */
-    bool flat_q, flat_kv;                  /* packed arrays came without their batch of 1; O is written as Q came */
+    bool flat_q, flat_k, flat_v;           /* packed arrays came without their batch of 1; O is written as Q came */
     struct npy reference;                  /* of --compare; without it no data */
     struct npy o, lse;                     /* o in dtype_o until it is written */
     struct features features;

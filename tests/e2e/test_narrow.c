@@ -193,10 +193,47 @@ static void test_refusals(void **state)
     refuse(1, "-k odd.npy -v odd.npy --dtype kv=q8_0",
            "expected a last side that is a multiple of 34, the bytes of a block of q8_0");
     refuse(1, "-k nan.npy -v nan.npy --dtype kv=q8_0",
-           "in has a NaN at [0, 0, 0, 5]; expected none, since q8_0 has none");
+           "nan.npy: error: it has a NaN at [0, 0, 0, 5]; expected none, since q8_0 has none");
     refuse(1, "-k k_wide.npy -v v_wide.npy --dtype kv=int8 --k-scales one.npy --v-scales zero.npy",
            "zero.npy: error: its number 1 of 1 is 0; expected finite numbers other than 0, since arrays of floats are divided");
     refuse(2, "-k k.npy -v v.npy --dtype q=int8,kv=int8", "kv= with int8, fp8, q8_0 or q4_0 too");
+}
+
+/* It is told where the file has it, whatever the order of the sides and however many there are. */
+static void test_place_of_a_nan(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *options, *place;
+        int sides;
+        int64_t shape[4];
+    } rows[] = {
+        {"", "[1, 0, 23, 63]", 4, {B, H, S, D}},
+        {"--layout bshd", "[1, 11, 1, 63]", 4, {B, S, H, D}},
+        {"--cu-seqlens-q starts.npy --cu-seqlens-k starts.npy", "[0, 1, 23, 63]", 4, {1, H, 2 * S, D}},
+        {"--cu-seqlens-q starts.npy --cu-seqlens-k starts.npy", "[1, 23, 63]", 3, {H, 2 * S, D}},
+        {"--cu-seqlens-q starts.npy --cu-seqlens-k starts.npy --layout bshd", "[35, 1, 63]", 3, {2 * S, H, D}},
+    };
+    struct npy starts = array_new(NPY_I32, 1, (int64_t[]){2});
+    ((int32_t *)starts.data)[1] = 2 * S;
+    store("starts.npy", &starts);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int half = 0; half < 2; half++) {
+            struct npy good = array_new(half ? NPY_F16 : NPY_F32, rows[i].sides, rows[i].shape);
+            char arguments[300], expected[100];
+            store("q.npy", &good);
+            good = array_new(half ? NPY_F16 : NPY_F32, rows[i].sides, rows[i].shape);
+            store("good.npy", &good);
+            struct npy bad = array_new(half ? NPY_F16 : NPY_F32, rows[i].sides, rows[i].shape);
+            dtype_store(half ? DTYPE_F16 : DTYPE_F32, bad.data, (S * H * 3 / 2) * D - 1, NAN);
+            store("bad.npy", &bad);
+            for (int v = 0; v < 2; v++) {
+                snprintf(arguments, sizeof arguments, "-k %s.npy -v %s.npy --dtype kv=int8 %s", v ? "good" : "bad",
+                         v ? "bad" : "good", rows[i].options);
+                snprintf(expected, sizeof expected, "bad.npy: error: it has a NaN at %s;", rows[i].place);
+                refuse(1, arguments, expected);
+            }
+        }
 }
 
 int main(void)
@@ -206,6 +243,7 @@ int main(void)
         cmocka_unit_test(test_pages),
         cmocka_unit_test(test_floats),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_place_of_a_nan),
     };
     return cmocka_run_group_tests(tests, shell_enter, shell_leave);
 }
