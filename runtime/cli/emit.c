@@ -17,6 +17,7 @@
 #include "emit.h"
 #include "emit_bundle.h"
 #include "emit_files.h"
+#include "emit_made.h"
 #include "emit_manifest.h"
 #include "options.h"
 #include "print.h"
@@ -247,16 +248,14 @@ static struct files files_of(const struct emission *e, int i)
     return f;
 }
 
-/* In CUDA C++ by NVRTC; else by the driver. *size bytes, which the caller frees; or NULL, and why was printed. */
+/* In CUDA C++ by NVRTC; else by the driver. *size bytes, which the caller frees; or NULL: why was printed, or a signal waits. */
 static char *make_kind(const struct emission *e, enum made kind, const struct variant *v, const struct gen_text *text, size_t *size)
 {
     struct gen_error err = {0};
-    char *made = e->options->cuda ? e->driver->compile(v, text, kind == MADE_PTX, size, &err)
-                                  : e->driver->make(e->opened, v, text, &err);
-    if (!made)
+    const enum making how = !e->options->cuda ? MAKE_PTX_BY_DRIVER : kind == MADE_PTX ? MAKE_PTX : MAKE_CUBIN;
+    char *made = emit_make(e->driver, e->opened, how, v, text, size, &err);
+    if (!made && err.text[0])
         print_line(stderr, "%s", err.text);
-    else if (kind == MADE_PTX)
-        *size = strlen(made);
     return made;
 }
 

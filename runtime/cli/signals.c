@@ -9,9 +9,11 @@ const int signals_of_end[SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
 void signals_hold(sigset_t *before)
 {
     sigset_t held;
+    struct sigaction action;
     sigemptyset(&held);
     for (int i = 0; i < SIGNALS; i++)
-        sigaddset(&held, signals_of_end[i]);
+        if (sigaction(signals_of_end[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+            sigaddset(&held, signals_of_end[i]);
     sigprocmask(SIG_BLOCK, &held, before);
 }
 

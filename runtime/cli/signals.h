@@ -9,7 +9,8 @@
 enum { SIGNALS = 3 };
 extern const int signals_of_end[SIGNALS];
 
-/* From now on they wait; *before is for signals_release. */
+/* From now on they wait; *before is for signals_release. One that the program was started to ignore, as by nohup, stays ignored:
+ * held, it would wait all the same. */
 void signals_hold(sigset_t *before);
 
 /* Whether one waits: then what is being written should be given up. */

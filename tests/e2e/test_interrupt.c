@@ -46,7 +46,7 @@ static double now(void)
 
 static void start(struct session *s, const char *command)
 {
-    char text[512];
+    char text[600];
     *s = (struct session){.terminal = posix_openpt(O_RDWR | O_NOCTTY)};
     assert_true(s->terminal >= 0 && grantpt(s->terminal) == 0 && unlockpt(s->terminal) == 0);
     const char *name = ptsname(s->terminal);
@@ -248,6 +248,71 @@ static void test_emit(void **state)
     }
 }
 
+/* In place of CUDA's compiler. */
+static const char slow_nvrtc[] =
+    "#include <fcntl.h>\n#include <stdlib.h>\n#include <unistd.h>\ntypedef const char *const *texts;\n"
+    "int nvrtcVersion(int *major, int *minor) { *major = 13, *minor = 0; return 0; }\n"
+    "int nvrtcCreateProgram(void **p, const char *t, const char *n, int i, texts a, texts b) { *p = p; return 0; }\n"
+    "int nvrtcCompileProgram(void *p, int n, texts t) { close(creat(\"compiling\", 0600)); sleep(atoi(getenv(\"SLOW\"))); return "
+    "0; }\n"
+    "int nvrtcDestroyProgram(void **p) { return 0; }\n"
+    "int nvrtcGetProgramLogSize(void *p, size_t *n) { *n = 1; return 0; }\n"
+    "int nvrtcGetProgramLog(void *p, char *text) { *text = 0; return 0; }\n"
+    "int nvrtcGetPTXSize(void *p, size_t *n) { *n = 2; return 0; }\n"
+    "int nvrtcGetPTX(void *p, char *text) { text[0] = 120, text[1] = 0; return 0; }\n"
+    "int nvrtcGetCUBINSize(void *p, size_t *n) { *n = 2; return 0; }\n"
+    "int nvrtcGetCUBIN(void *p, char *text) { text[0] = 120, text[1] = 0; return 0; }\n";
+
+static void start_slow(struct session *s, int seconds, const char *with, const char *arguments)
+{
+    char command[400];
+    unlink("compiling");
+    snprintf(command, sizeof command,
+             "env LD_LIBRARY_PATH=. SLOW=%d %s \"$ATTNGEN\" emit --variant attn_bf16_d64_on_sm80_q128k64_r16 --language cuda %s",
+             seconds, with, arguments);
+    start(s, command);
+    for (double end = now() + PATIENCE; access("compiling", F_OK) != 0 && now() < end;)
+        usleep(1000);
+    s->typed = now();
+}
+
+/* Nor is a compiler waited for that is a library. */
+static void test_library(void **state)
+{
+    (void)state;
+    static struct session s;
+    static struct said said;
+    static const char *const arguments[] = {"--cubin -o made", "--ptx -o old", "--cubin --ptx --bundle one -o made"};
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    FILE *f = fopen("slow.c", "w");
+    assert_true(f && fputs(slow_nvrtc, f) >= 0 && fclose(f) == 0);
+    shell_ok(&said, "cc -shared -fPIC -o libnvrtc.so.13 slow.c; rm -rf old; mkdir old; : > old/mine");
+    for (int i = 0; i < 9; i++) {
+        start_slow(&s, 77, "", arguments[i / 3]);
+        kill(s.pid, numbers[i % 3]);
+        wait_end(&s);
+        if (!WIFSIGNALED(s.status) || WTERMSIG(s.status) != numbers[i % 3])
+            fail_msg("%s: status %x, not signal %d: '%s'", arguments[i / 3], (unsigned)s.status, numbers[i % 3], s.said);
+        assert_true(s.took < 30);
+        assert_true(access("made", F_OK) != 0);
+        assert_int_equal(shell_files("old"), 1);
+    }
+}
+
+/* One that the program was started to ignore changes nothing. */
+static void test_ignored(void **state)
+{
+    (void)state;
+    static struct session s;
+    static struct said said;
+    start_slow(&s, 1, "nohup", "--cubin -o made");
+    kill(s.pid, SIGHUP);
+    wait_end(&s);
+    assert_true(WIFEXITED(s.status) && WEXITSTATUS(s.status) == 0);
+    shell_ok(&said, "cat made/*.cubin | wc -c; rm -rf made");
+    assert_string_equal(said.out, "2\n");
+}
+
 /* What no program can do anything about: the next emit removes what is left, and nothing else. */
 static void test_killed_emit(void **state)
 {
@@ -292,6 +357,8 @@ int main(void)
         cmocka_unit_test(test_emit),
         cmocka_unit_test(test_killed_emit),
         cmocka_unit_test(test_emits_at_once),
+        cmocka_unit_test(test_library),
+        cmocka_unit_test(test_ignored),
     };
     return cmocka_run_group_tests(tests, shell_enter, shell_leave);
 }
