@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "numerics/convert.h"
 
@@ -21,6 +22,57 @@ static int32_t bias_word(const char *word)
 static bool given_as(const struct options *o, enum option_id id, const char *word)
 {
     return o->file[id] && !strcmp(o->file[id], word);
+}
+
+/* The rows of a page, from 1 to 2^20, or 0. */
+static int64_t rows_of_page(const char *text)
+{
+    char *end;
+    errno = 0;
+    long long rows = strtoll(text, &end, 10);
+    return errno || end == text || *end || *text < '0' || *text > '9' || rows > 1 << 20 ? 0 : rows;
+}
+
+/* What may stand in place of that array's file, in words, or NULL; and whether this is it. */
+static const char *in_place_of(enum array_id id, const char *text, bool *is_it)
+{
+    *is_it = false;
+    switch (arrays[id].random) {
+    case RANDOM_BIAS: *is_it = bias_word(text) != BIAS_NONE; return "f32, f16 or bf16";
+    case RANDOM_MASK:
+    case RANDOM_SLOPES:
+    case RANDOM_LOGITS: *is_it = !strcmp(text, "random"); return "the word random";
+    case RANDOM_SCALES: return NULL;
+    case NO_RANDOM: break;
+    }
+    if (id == ARRAY_KV_LENS)
+        return NULL;
+    const bool pages = id == ARRAY_BLOCK_TABLE;
+    *is_it = pages ? rows_of_page(text) > 0 : !strcmp(text, "equal");
+    return pages ? "the rows of a page, an integer from 1 to 1048576" : "the word equal";
+}
+
+/* What is neither a word nor a file is most likely a wrong word. read: files are also read, by whoever needs no number in them. */
+static int check_given(const struct options *o, bool read, struct gen_error *err)
+{
+    for (enum array_id id = ARRAY_KV_LENS; id < ARRAYS; id++) {
+        const char *path = o->file[option_of(id)];
+        struct npy a;
+        bool is_it;
+        const char *words = path ? in_place_of(id, path, &is_it) : NULL;
+        if (!path || is_it)
+            continue;
+        if (words && access(path, F_OK) != 0) {
+            snprintf(err->text, sizeof err->text, "%s '%.200s' is no file; expected %s, or a .npy file that is there",
+                     option_name(option_of(id)), path, words);
+            return -1;
+        }
+        if (read && npy_read(path, &a, err))
+            return -1;
+        if (read)
+            npy_free(&a);
+    }
+    return 0;
 }
 
 static int make_bias(const struct options *o, const struct shape *s, struct npy *out, struct gen_error *err)
@@ -88,15 +140,6 @@ static int make_starts(const struct options *o, enum option_id id, int64_t batch
     return 0;
 }
 
-/* The rows of a page, from 1 to 2^20, or 0. */
-static int64_t rows_of_page(const char *text)
-{
-    char *end;
-    errno = 0;
-    long long rows = strtoll(text, &end, 10);
-    return errno || end == text || *end || *text < '0' || *text > '9' || rows > 1 << 20 ? 0 : rows;
-}
-
 static int make_table(const struct options *o, const struct shape *s, struct features *f, struct gen_error *err)
 {
     const char *text = o->file[OPTION_BLOCK_TABLE];
@@ -159,9 +202,9 @@ static int make_array(enum array_id id, const struct options *o, const struct sh
 int features_make(const struct options *o, const struct shape *s, struct features *f, struct gen_error *err)
 {
     struct extents e = {s->batch, s->heads, s->q_len, s->kv_len, s->batch, s->kv_heads, s->kv_len, o->dtype, o->dtype_kv};
-    if (make_starts(o, OPTION_Q_STARTS, s->batch, s->q_len, &f->array[ARRAY_Q_STARTS], err) ||
-        make_starts(o, OPTION_KV_STARTS, s->batch, s->kv_len, &f->array[ARRAY_KV_STARTS], err) ||
-        make_table(o, s, f, err))
+    if (make_table(o, s, f, err) || check_given(o, false, err) ||
+        make_starts(o, OPTION_Q_STARTS, s->batch, s->q_len, &f->array[ARRAY_Q_STARTS], err) ||
+        make_starts(o, OPTION_KV_STARTS, s->batch, s->kv_len, &f->array[ARRAY_KV_STARTS], err))
         return -1;
     if (f->array[ARRAY_BLOCK_TABLE].data) {
         e.places = f->pages;
@@ -200,6 +243,8 @@ static int bias_type(const struct options *o, int32_t *out, struct gen_error *er
 
 int features_variant(const struct options *o, struct variant *out, struct gen_error *err)
 {
+    if (check_given(o, true, err))
+        return -1;
     variant_set_dtypes(out, o->dtype, o->dtype_kv, o->dtype_o);
     out->field[F_CAUSAL] = o->causal;
     out->field[F_WINDOW] = options_window(o);

@@ -241,18 +241,26 @@ static int64_t length_of(const struct run *r, const struct npy *a)
     return a->shape[is_bshd(r) ? 1 : 2];
 }
 
-/* A shape in words, in the order of the layout. first < 0, heads, length: a number or its name; dim 0: Dv. */
-static struct npy_text expected(const struct run *r, int64_t first, const char *heads, const char *length, int64_t dim)
+/* A shape in words, in the order of the layout. flat: without its first side; first < 0, heads, length: a number or its
+ * name; dim 0: Dv. */
+static struct npy_text expected(const struct run *r, bool flat, int64_t first, const char *heads, const char *length,
+                                int64_t dim)
 {
     struct npy_text t;
-    char pages[24] = "pages", last[24] = "Dv";
+    char pages[24] = "pages, ", last[24] = "Dv";
     if (first >= 0)
-        snprintf(pages, sizeof pages, "%lld", (long long)first);
+        snprintf(pages, sizeof pages, "%lld, ", (long long)first);
     if (dim)
         snprintf(last, sizeof last, "%lld", (long long)dim);
-    snprintf(t.text, sizeof t.text, "[%s, %s, %s, %s]", pages, is_bshd(r) ? length : heads, is_bshd(r) ? heads : length,
-             last);
+    snprintf(t.text, sizeof t.text, "[%s%s, %s, %s]", flat ? "" : pages, is_bshd(r) ? length : heads,
+             is_bshd(r) ? heads : length, last);
     return t;
+}
+
+/* A shape as the file has it. */
+static struct npy_text shape_in_file(const struct npy *a, bool flat)
+{
+    return npy_shape_text(4 - flat, a->shape + flat);
 }
 
 /* Four sides; packed arrays may leave out the first, which is then 1. */
@@ -295,8 +303,8 @@ static int check_query(struct run *r, struct gen_error *err)
         return 0;
     char rows[24];
     snprintf(rows, sizeof rows, "%lld", (long long)starts_rows(starts));
-    return wrong(err, "%s: error: its shape is %s; expected %s, to match %s", path, npy_shape_text(4, r->q.shape).text,
-                 expected(r, 1, "Hq", rows, r->head_dim).text, by);
+    return wrong(err, "%s: error: its shape is %s; expected %s, to match %s", path, shape_in_file(&r->q, r->flat_q).text,
+                 expected(r, r->flat_q, 1, "Hq", rows, r->head_dim).text, by);
 }
 
 /* Sets kv_len; for pages, from the table's columns. */
@@ -334,8 +342,8 @@ static int check_key(struct run *r, struct gen_error *err)
     if ((!paged && r->k.shape[0] != first) || r->k.shape[3] != r->head_dim ||
         (by && length_of(r, &r->k) != starts_rows(starts)))
         return wrong(err, "%s: error: its shape is %s; expected %s, to match %s", path,
-                     npy_shape_text(4, r->k.shape).text,
-                     expected(r, first, "Hkv", paged ? "rows" : length, r->head_dim).text,
+                     shape_in_file(&r->k, r->flat_k).text,
+                     expected(r, r->flat_k, first, "Hkv", paged ? "rows" : length, r->head_dim).text,
                      by && r->k.shape[3] == r->head_dim ? by : file[OPTION_Q]);
     r->kv_heads = heads_of(r, &r->k);
     if (r->heads % r->kv_heads)
@@ -357,7 +365,8 @@ static int check_value(struct run *r, struct gen_error *err)
     snprintf(heads, sizeof heads, "%lld", (long long)r->kv_heads);
     snprintf(length, sizeof length, "%lld", (long long)length_of(r, &r->k));
     return wrong(err, "%s: error: its shape is %s; expected %s, to match %s", file[OPTION_V],
-                 npy_shape_text(4, r->v.shape).text, expected(r, r->k.shape[0], heads, length, 0).text, file[OPTION_K]);
+                 shape_in_file(&r->v, r->flat_v).text, expected(r, r->flat_v, r->k.shape[0], heads, length, 0).text,
+                 file[OPTION_K]);
 }
 
 /* ---- input and output ---- */

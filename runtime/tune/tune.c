@@ -143,15 +143,40 @@ static int check_memory(const struct candidate *c, int n, struct gen_error *err)
     return 0;
 }
 
+/* How much of a note says which rule refuses: what follows are the values that it refuses. */
+static size_t rule_size(const char *note)
+{
+    const char *values = strrchr(note, '(');
+    return values ? (size_t)(values - note) : strlen(note);
+}
+
+/* A candidate that is refused by the rule which refuses most of them: other rules may be those of a single isa. */
+static const struct candidate *most_refused(const struct candidate *c, int n)
+{
+    const struct candidate *most = c;
+    for (int i = 0, best = 0; i < n; i++) {
+        const size_t size = rule_size(c[i].row.note);
+        int alike = 0;
+        for (int k = i; k < n; k++)
+            alike += rule_size(c[k].row.note) == size && !memcmp(c[k].row.note, c[i].row.note, size);
+        if (alike > best) {
+            best = alike;
+            most = &c[i];
+        }
+    }
+    return most;
+}
+
 static int nothing_legal(const struct candidate *c, int n, struct gen_error *err)
 {
+    const struct candidate *most = most_refused(c, n);
     if (n == 0)
         snprintf(err->text, sizeof err->text,
                  "tune: error: there is no candidate; expected an isa that can be used here (ATTNGEN_ISA, if it is set, lists the "
                  "only ones)");
     else
-        snprintf(err->text, sizeof err->text, "%s: error: none of %d candidates can be used: %s", c[0].row.name, n,
-                 c[0].row.note);
+        snprintf(err->text, sizeof err->text, "%s: error: none of %d candidates can be used: %s", most->row.name, n,
+                 most->row.note);
     return -1;
 }
 

@@ -119,7 +119,7 @@ static void test_packed(void **state)
     refuse("falls.npy: error: it has 4 at [2], after 5; expected a number that is not smaller, and at most 2^40\n",
            PACKED "falls.npy");
     refuse("three.npy: error: it has 3 sequences; expected 2, as in q10.npy\n", PACKED "three.npy");
-    refuse("k.npy: error: its shape is [1, 2, 12, 8]; expected [1, Hkv, 11, 8], to match k11.npy\n", PACKED "k11.npy");
+    refuse("k.npy: error: its shape is [2, 12, 8]; expected [Hkv, 11, 8], to match k11.npy\n", PACKED "k11.npy");
     refuse("q.npy: error: its shape is [1, 4, 10, 8]; expected [1, Hq, 12, 8], to match k12.npy\n",
            RUN "--cu-seqlens-q k12.npy --cu-seqlens-k k12.npy");
     refuse("k.npy: error: its shape is [2, 12, 8]; expected four sides, [batch, heads, length, dim]\n",
@@ -129,7 +129,7 @@ static void test_packed(void **state)
            "a 1 before it\n",
            PACKED "k12.npy");
     STORE("v.npy", NPY_F32, 2, 11, 6);
-    refuse("v.npy: error: its shape is [1, 2, 11, 6]; expected [1, 2, 12, Dv], to match k.npy\n", PACKED "k12.npy");
+    refuse("v.npy: error: its shape is [2, 11, 6]; expected [2, 12, Dv], to match k.npy\n", PACKED "k12.npy");
     struct said said;
     shell(&said, PACKED "k12.npy --kv-lens k12.npy");
     assert_int_equal(said.code, 2);
@@ -261,7 +261,54 @@ static void test_bench_refuses(void **state)
     refuse("attngen bench: error: --block-table '0' is invalid; expected here the rows of a page, an integer from 1 to "
            "1048576\n",
            BENCH "--block-table 0");
+    refuse("attngen bench: error: --mask 'randon' is no file; expected the word random, or a .npy file that is there\n",
+           BENCH "--mask randon");
+    refuse("attngen bench: error: --cu-seqlens-k 'even' is no file; expected the word equal, or a .npy file that is there\n",
+           BENCH "--cu-seqlens-k even");
     shell_clean();
+}
+
+/* Kernels depend on no number in these arrays, but what is not there is told. */
+static void test_tune_refuses(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *options, *message;
+    } rows[] = {
+        {"--cu-seqlens-q even",
+         "attngen tune: error: --cu-seqlens-q 'even' is no file; expected the word equal, or a .npy file that is there\n"},
+        {"--mask equal",
+         "attngen tune: error: --mask 'equal' is no file; expected the word random, or a .npy file that is there\n"},
+        {"--alibi 1", "attngen tune: error: --alibi '1' is no file; expected the word random, or a .npy file that is there\n"},
+        {"--sinks f32", "attngen tune: error: --sinks 'f32' is no file; expected the word random, or a .npy file that is there\n"},
+        {"--bias f64", "attngen tune: error: --bias 'f64' is no file; expected f32, f16 or bf16, or a .npy file that is there\n"},
+        {"--block-table 0", "attngen tune: error: --block-table '0' is no file; expected the rows of a page, an integer from 1 to "
+                            "1048576, or a .npy file that is there\n"},
+        {"--kv-lens absent.npy", "absent.npy: error: it cannot be opened: No such file or directory; expected a .npy file\n"},
+        {"--dtype kv=int8 --k-scales random",
+         "random: error: it cannot be opened: No such file or directory; expected a .npy file\n"},
+        {"--mask text.npy", "text.npy: error: it is not a .npy file; expected it to start with \\x93NUMPY\n"},
+    };
+    struct said said;
+    shell_ok(&said, "echo text > text.npy");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char command[200];
+        snprintf(command, sizeof command, "\"$ATTNGEN\" tune --shape 1,2,1,8,8,16 --rigor estimate %s", rows[i].options);
+        refuse(rows[i].message, command);
+    }
+    shell_clean();
+}
+
+/* Of all rules that refuse a candidate, the one is told that refuses most, and not that of whatever isa comes first. */
+static void test_no_candidate(void **state)
+{
+    (void)state;
+    struct said said;
+    shell(&said, "\"$ATTNGEN\" tune --shape 1,2,1,8,8,24 --dtype kv=q8_0 --rigor estimate");
+    assert_int_equal(said.code, 1);
+    if (!strstr(said.err, "candidates can be used: c/attn.sizes.t:") ||
+        !strstr(said.err, "error: q8_0 and q4_0 are blocks of 32 numbers; head_dim must be a multiple of 32 (head_dim.qk is 24"))
+        fail_msg("it says %s", said.err);
 }
 
 static void test_tune(void **state)
@@ -296,6 +343,7 @@ int main(void)
         cmocka_unit_test(test_packed),        cmocka_unit_test(test_paged),
         cmocka_unit_test(test_types),         cmocka_unit_test(test_bench),
         cmocka_unit_test(test_bench_refuses), cmocka_unit_test(test_tune),
+        cmocka_unit_test(test_tune_refuses),  cmocka_unit_test(test_no_candidate),
     };
     return cmocka_run_group_tests(tests, shell_enter, shell_leave);
 }
