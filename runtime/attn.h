@@ -55,9 +55,9 @@
  *               that the environment variable ATTNGEN_ISA lists, separated by commas); memory and log callbacks; the
  *               compiler that $CC names.
  *     plan      element types, head dims, heads, features, device, compiler, threads, and the maxima of batch and
- *               lengths; together they determine the kernel. For tuning, the maxima are rounded up to powers of two,
- *               so that similar problems share a winner. An execution may use any lengths up to the maxima, so a
- *               growing KV cache needs no new plan.
+ *               lengths; together they determine the kernel. For tuning, the maxima are rounded up to powers of two
+ *               (fewer than 16 queries count as they are), so that similar problems share a winner. An execution may use
+ *               any lengths up to the maxima, so a growing KV cache needs no new plan.
  *     run       everything else.
  *
  * TUNING AND CACHE

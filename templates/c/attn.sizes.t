@@ -40,7 +40,9 @@
 %# Where the keys are split, R rows of queries by KB keys make a vector of scores, keys outside. No panels are made of K and V.
 % let R = MR
 % let KB = max(1, W/R)
-% let IN_PLACE = not PAGED and HD == LDQ*PER and HDV == LDO
+%# Whether half a vector of pairs ends a row of keys; its other half is zeros when it is read.
+% let HALF = FEW and PAIRS and HD % (2*W) == W ? 1 : 0
+% let IN_PLACE = not PAGED and HD == LDQ*PER - HALF*W and HDV == LDO
 %# Where numbers of fp8 are widened two vectors at a time. Registers that numbers of a narrow type pass through.
 % let TOGETHER = TKV == "fp8" and has_op("allcodes") ? 1 : 0
 %# Then kernels of few queries read numbers that are smaller by this than what is stored: scales of rows make up for it.
@@ -77,7 +79,7 @@
 % let SIZE = type_bytes(TKV)
 %# Lines of the cache that a row of keys takes (in plain C a fetch is only a call), and a pass over values fetches of a row: all passes together the whole.
 %# A row of keys, and of values, in elements of their C type.
-% let KEY = LDQ*PER/VALUES*BYTES
+% let KEY = (LDQ*PER - HALF*W)/VALUES*BYTES
 % let VALUE = LDO/VALUES*BYTES
 % let LINE = NARROW ? 64 : 64/SIZE
 % let KEY_LINES = REGISTERS ? ceil_div(KEY, LINE) : 1

@@ -12,7 +12,7 @@
 /* The numbers that attn.sizes.t computes, by the names that it gives them. */
 #define MODEL_SIZES(X)                                                                                                 \
     X(W)                                                                                                               \
-    X(SCALED) X(K_SCALES) X(V_SCALES) X(BUFFER) X(SHRUNK) X(THROUGH) X(PASSAGE) X(P_TILE) X(STEPS)                     \
+    X(SCALED) X(K_SCALES) X(V_SCALES) X(BUFFER) X(SHRUNK) X(HALF) X(THROUGH) X(PASSAGE) X(P_TILE) X(STEPS)                     \
     X(BYTE_TILES) X(BYTE_STEPS) X(AT_SUMS) X(AT_X) X(FACTORS_OF) X(TOPS) X(FIXES) X(HERE) X(HEAVIEST)                  \
     X(HIGHEST) X(LIGHTEST) X(INVERSES) X(WORTH) X(KEY_PIECES) X(VALUE_PIECES) X(CHUNKS)                                \
     X(K_BESIDE) X(V_BESIDE) X(CHECKS)                                                                                  \

@@ -106,7 +106,7 @@ static void spread(struct job *j)
 static void score_rows(struct job *j)
 {
     const struct sizes *z = &j->z;
-    int64_t columns = z->DQ * z->W * z->PER, ld = units(j, columns) + (j->kind % 3) * 5;
+    int64_t columns = z->DQ * z->W * z->PER - z->HALF * z->W, ld = units(j, columns) + (j->kind % 3) * 5;
     queries(j, random_normal(&j->random));
     memory(j, 1, j->kv, (z->BK - 1) * ld + units(j, columns));
     memory(j, 2, DTYPE_F32, with_scales(j, z->R * z->BK));

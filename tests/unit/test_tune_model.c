@@ -40,8 +40,10 @@ static void test_bucket(void **state)
     bucket_is(tuner_target(2, 12, 12, 256, 256, 1), 1, 4, 4, 256, 256);
     bucket_is(tuner_target(2, 12, 12, 255, 129, 2), 1, 8, 8, 256, 256);
     bucket_is(tuner_target(1, 1, 1, 1, 1000, 1), 1, 1, 1, 1, 1024);
-    bucket_is(tuner_target(64, 1, 1, 3, 5, 2), 32, 1, 1, 4, 8);
-    bucket_is(tuner_target(64, 3, 1, 3, 5, 1), 6, 3, 1, 4, 8);
+    bucket_is(tuner_target(64, 1, 1, 3, 5, 2), 42, 1, 1, 3, 8); /* a few queries are not rounded */
+    bucket_is(tuner_target(64, 3, 1, 3, 5, 1), 7, 3, 1, 3, 8);
+    bucket_is(tuner_target(64, 1, 1, 15, 5, 1), 4, 1, 1, 15, 8);
+    bucket_is(tuner_target(64, 1, 1, 17, 5, 1), 4, 1, 1, 32, 8);
     bucket_is(tuner_target(1, 32, 8, 1, 4096, 1), 1, 32, 8, 1, 4096);
     bucket_is(tuner_target(1, 32, 8, 16, 4096, 1), 1, 4, 1, 16, 4096);
     bucket_is(tuner_target(1, 32, 8, 1, 4097, 4), 1, 32, 8, 1, 8192);
