@@ -111,19 +111,32 @@ static double gpu_cycles(const struct shape *s, const struct gpu_device *d)
     return queries * tiles * ((work + move) * busy + wait);
 }
 
-/* The cycles of a Hopper multiprocessor for one tile of keys of wide heads, worked out and not fitted to measured times (see
- * templates/opencl/sm90.shares.t): L2 delivers 30 bytes per cycle, and the scores of 32 keys read shared memory half as long again
- * as they multiply. Values that are narrower than keys are taken to lie in them. */
+/* Of a score, what its exponential and the rest of the softmax take, and a softcap. */
+static double hopper_score(const struct variant *v)
+{
+    return 1 / 11.8 + (v->field[F_SOFTCAP] ? 0.2 : 0);
+}
+
+/* The cycles of a Hopper multiprocessor for one tile of keys of wide heads (see templates/opencl/sm90.shares.t). The scores of
+ * 32 keys read shared memory half as long again as they multiply. Values that are narrower than keys are taken to lie in them:
+ * such a tile is worked out, and not fitted to measured times; L2 delivers 30 bytes per cycle. Where values lie elsewhere,
+ * shares of what is not hidden are fitted to prompts of 4096 tokens on an H200, D = 320, 512 and 576. */
 static double hopper_wide_step(const struct variant *v, const struct shape *s)
 {
     const int32_t *f = v->field;
+    const bool inside = s->dv < s->d, single = f[F_STAGES] < 2;
     const double scores = 2 * s->bq * s->bk * up(s->d, 16) / 4096 * (f[F_TILE_K] < 64 ? 1.5 : 1);
-    const double product = scores + 2 * s->bq * s->bk * up(s->dv, 8) / 4096;
-    const double softmax = 64 * s->bk / 6 + 100 + (f[F_LAZY] ? 0.3 : 1) * 64 * (s->dv > 256 ? s->dv / 2 : s->dv) / 128;
-    const double load = s->bk * 2 * (s->dv < s->d ? s->d : s->d + s->dv) / 30;
-    if (f[F_SERIAL])
+    const double product = scores + 2 * s->bq * s->bk * up(s->dv, 8) / 4096, capped = f[F_SOFTCAP] ? 0.2 * 64 * s->bk : 0;
+    const double softmax =
+        64 * s->bk / 6 + 100 + capped + (f[F_LAZY] ? 0.3 : 1) * 64 * (s->dv > 256 ? s->dv / 2 : s->dv) / 128;
+    const double load = s->bk * 2 * (inside ? s->d : s->d + s->dv) / 30, late = larger(load - product, 0);
+    if (inside && f[F_SERIAL])
         return larger(product + softmax, load);
-    return f[F_STAGES] < 2 ? product + larger(softmax, load) : larger(product + 0.3 * softmax, load);
+    if (inside)
+        return single ? product + larger(softmax, load) : larger(product + 0.3 * softmax, load);
+    if (f[F_SERIAL])
+        return product + softmax + (single ? 0.5 * late : 0);
+    return product + (single ? 0.27 * late + 0.3 * capped : 0.3 * softmax);
 }
 
 /* The cycles of a Hopper multiprocessor in which the keys and values of a tile, so many bytes of narrow numbers, become f16, as
@@ -170,7 +183,7 @@ static double hopper_cycles(const struct variant *v, const struct tune_target *t
     /* Probabilities in f16 times the scales of rows are two numbers. */
     const double parts = variant_is_narrow(v) && f[F_DTYPE] == DTYPE_F16 ? 2 : 1;
     const double product = 2 * s.bq * s.bk * (up(s.d, 16) + parts * up(s.dv, 8)) / 4096;
-    const double softmax = s.bq * s.bk * (1 / 11.8 + (f[F_SOFTCAP] ? 0.2 : 0)) + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
+    const double softmax = s.bq * s.bk * hopper_score(v) + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
     const double seen = s.bq == 64 ? 1 : s.bq == 192 ? 0.1 : f[F_PINGPONG] ? 0.25 : 0.3; /* share not hidden */
     const double shorter = product < softmax ? product : softmax, wait = f[F_STAGES] < 2 ? 600 : 0;
     const double step = variant_is_wide(v) ? hopper_wide_step(v, &s) : larger(product, softmax) + seen * shorter + wait;
@@ -209,9 +222,10 @@ static double hopper_split_cycles(const struct variant *v, const struct tune_tar
     const double splits = up(keys, split) / split, steps = up(keys < split ? keys : split, s.bk) / s.bk;
     const double all = tiles * splits * (double)t->batch * t->heads / group, busy = all < units ? all : units;
     const double product = 2 * s.bq * s.bk * (up(s.d, 16) + up(s.dv, 8)) / 4096;
-    const double softmax = s.bq * s.bk / 11.8 + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
+    const double softmax = s.bq * s.bk * hopper_score(v) + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
     const double bytes = s.bk * (s.d + s.dv) * (double)dtype_size(variant_dtype_kv(v)), widening = hopper_widening(v, bytes);
-    const double wide = (variant_is_wide(v) ? hopper_wide_step(v, &s) : product + softmax) + 330;
+    /* Several tiles of rows took 1.15 to 1.55 times as long as without splits where heads are wide. */
+    const double wide = (variant_is_wide(v) ? hopper_wide_step(v, &s) * (tiles > 2 ? 1.2 : 1) : product + softmax) + 330;
     /* On an H200 two such kernels took 1.07 and 1.56 ms; without the factor this would add up to 0.82 and 1.22 ms. */
     const double compute = s.bq < 64 ? widening : widening > 0 ? 1.3 * beside(wide, widening) : wide;
     const double deepest = 1 + 0.005 / f[F_STAGES]; /* of those that are equally good */

@@ -279,6 +279,31 @@ static void test_room_for_widened(void **state)
     }
 }
 
+/* Prompts of wide heads, whose values lie beside their keys, are fastest where their products overlap and no keys are split. */
+static void test_wide_prompts(void **state)
+{
+    struct suite *s = *state;
+    struct device *card = s->card[0];
+    const struct tune_settings settings = {.rigor = ATTN_ESTIMATE};
+    static const int32_t dims[] = {320, 512};
+    for (int n = 0; n < 4; n++) {
+        struct tune_target t = {.caller = variant_default(ISA_C), .heads = 16, .kv_heads = 16, .batch = 2, .q_len = 4096,
+                                .kv_len = 4096, .threads = tune_threads(card, 0)};
+        struct tune_result result;
+        struct gen_error err = {.text = ""};
+        t.caller.field[F_HEAD_DIM] = dims[n / 2];
+        t.caller.field[F_CAUSAL] = n % 2;
+        variant_set_dtypes(&t.caller, DTYPE_BF16, DTYPE_BF16, DTYPE_BF16);
+        tune_bucket(&t);
+        if (tune(card, &t, &settings, &result, &err) != 0)
+            fail_msg("%s", err.text);
+        assert_int_equal(result.winner.field[F_SPLIT], 0);
+        assert_int_equal(result.winner.field[F_SERIAL], 0);
+        assert_int_equal(result.winner.field[F_TILE_K], 64);
+        tune_result_free(&result);
+    }
+}
+
 static int setup(void **state)
 {
     static const struct cuda_card *const cards[CARDS - 1] = {&hopper, &ampere, &ada};
@@ -312,6 +337,6 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans), cmocka_unit_test(test_splits), cmocka_unit_test(test_wide),
-                                       cmocka_unit_test(test_room_for_widened)};
+                                       cmocka_unit_test(test_room_for_widened), cmocka_unit_test(test_wide_prompts)};
     return cmocka_run_group_tests_name("tensor cores", tests, setup, teardown);
 }
