@@ -197,7 +197,10 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % end
         if (item < 32)
             produce(&from, &a, ${SPLIT or PACKED ? "" : "maps.together, "}kv_lens${PERSISTENT ? ", taken" : ""}${PACKED ? ", &f, &starts" : WINDOW ? ", &f" : ""});
-% if NARROW and not FEW
+% if FEW
+        else if (item < 64)
+            produce_values(&from);
+% elif NARROW
         else
             widen_all(shared, memory, from.even, item - 32);
 % elif WIDENED

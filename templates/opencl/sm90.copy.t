@@ -1,4 +1,4 @@
-%# The producer: one warp, of which one lane gives the copy engine its orders.
+%# The producer: one warp, of which one lane gives the copy engine its orders; and for few queries over narrow keys a second one, for values.
 
 %# Maps that come complete do not say how many packed rows there are; the kernel puts that in.
 % let MAPS_PLACED = not MAPS_WHOLE or PACKED
@@ -41,7 +41,7 @@ struct source {
 % end
 % if NARROW
     __global const float *k_scales, *v_scales;
-    uint nr; /* narrow tiles so far */
+    uint nr; /* narrow tiles so far${FEW ? ", of keys and of values: the place of the next one" : ""} */
 % if not FEW
     int even; /* whether scales are no matter of tiles; see is_even */
 % end
@@ -374,9 +374,36 @@ INLINED void fetch_ahead(const struct source *f, const struct attn_cl_args *a, _
 
 % end
 % end
+% if FEW
+/* Brings the values of all units, by a warp of its own: where pages are small, what one warp has to do for both sides of a tile takes longer
+ * than memory does. It learns of a unit as those do who multiply. */
+INLINED void produce_values(struct source *f)
+{
+    const uint shared = f->shared;
+    __local uchar *const memory = f->memory;
+    f->nr = 1;
+    for (;; f->nq++) {
+        await(Q_FULL(0, f->nq), Q_ROUND(f->nq));
+        __local volatile const struct tile *const at = TILE_AT(0, f->nq);
+        struct tile x;
+        x.g = at->g, x.b = at->b, x.keys = at->keys, x.count = at->count, x.from = at->from;
+% if PACKED
+        x.kv_from = at->kv_from, x.kb = at->kb;
+% end
+        warp_sync();
+        if (x.count <= 0)
+            return;
+        if (f->lane == 0)
+            arrive(Q_EMPTY(0, f->nq));
+        for (int j = x.from + x.count - 1; j >= x.from; j--)
+            load_v(f, &x, j${PAGED ? ", j == x.from + x.count - 1" : ""});
+    }
+}
+
+% end
 % if PERSISTENT
 /* Tiles are given out as work-groups become free. The last group to see that there are no more resets the counter to 0. All
- * is loaded in the order in which consumers want it: ${FEW ? "the values of keys behind these" : "keys one step ahead of values, those of the next tile too"}. */
+ * is loaded in the order in which consumers want it: ${FEW ? "queries and keys; values come by another warp" : "keys one step ahead of values, those of the next tile too"}. */
 INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT or PACKED ? "" : ", int near"}, __global const long *kv_lens, __global uint *taken${WINDOW or PACKED ? "," : ")"}
 % if PACKED
     const struct attn_cl_features *features, const struct starts *starts)
@@ -416,19 +443,13 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT or PA
         for (int j = ${FROM ? "x.from + " : ""}x.count - 1; j > ${FROM ? "x.from" : "0"}; j--) {
             if (f->lane == 0 && j${FROM ? " - x.from" : ""} == min(x.count - 1, 3)) /* early enough for the answer to come in time */
                 next = count_up(taken);
-% if FEW
-            load_v(f, &x, j);
             load_k(f, &x, j - 1${PAGED ? ", 0" : ""});
-% else
-            load_k(f, &x, j - 1${PAGED ? ", 0" : ""});
+% if not FEW
             load_v(f, &x, j);
 % end
         }
         if (f->lane == 0 && x.count == 1)
             next = count_up(taken);
-% if FEW
-        load_v(f, &x, x.from);
-% end
         const int t = groups + uniform((int)next);
 % if PACKED
         const struct tile y = ${SPLIT ? "unit_from(t, f, a, kv_lens, starts, &walk, taken)" : "tile_at(t, a, kv_lens, features, starts, &walk, f->lane)"};

@@ -90,7 +90,7 @@ INLINED float scale_strip(float *s, struct worker *x)
     __local uchar *const memory = x->memory;
     const uint shared = x->shared;
     float y[${STRIP/4}];
-    const float by = take_scales(y, (__local const float *)(memory + (PAIRS_AT(x->nk) - shared)) + ${BK} + ${STRIP_FROM}2 * (x->lane & 3), &x->unit);
+    const float by = take_scales(y, (__local const float *)(memory + (PAIRS_AT(x->nk) - shared)) + ${STRIP_FROM}2 * (x->lane & 3), &x->unit);
     weigh(s, y, rows_from_here(x));
     return by;
 }
@@ -226,11 +226,12 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 % end
             mask_edge(s, x, j);
             const int grown = softmax(s, &rows, fix, x->scale, rows_from_here(x));
-            const float by = scale_strip(s, x);
             warp_sync();
             if (x->lane == 0)
                 arrive(PLACE_EMPTY(x->nk));
             x->nk++;
+            await(PLACE_FULL(x->nk), PLACE_ROUND(x->nk));
+            const float by = scale_strip(s, x);
             round_all(p, s);
 % if RESTS
             round_rest(rest, s, p);
@@ -239,7 +240,6 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
                 fix[0] = grown ? fix[0] * by : by, fix[1] = grown ? fix[1] * by : by;
                 rescale(out, fix);
             }
-            await(PLACE_FULL(x->nk), PLACE_ROUND(x->nk));
 % if DTYPE_KV == "fp8"
             if (TILE_AT(0, x->nq)->keys < j * ${BK} + ${STRIP_FROM}STRIP)
                 clear_strip(x, PLACE_AT(x->nk), TILE_AT(0, x->nq)->keys - j * ${BK});

@@ -3,14 +3,22 @@
 %# Where a tile has 32 keys, or a power of two times as many, a lane has keys that follow each other.
 % let IN_A_ROW = BK == 32 or BK == 64 or BK == 128 or BK == 256
 % let EACH = BK/32
+%# Where values have a warp of their own (FEW), scales are of one side at a time, whose strides a caller gives; else of both.
+% let OF_K = FEW ? "stride" : "y->k_scales_stride"
+% let SIDES = FEW ? "__global const float *k, const long *stride" : "__global const float *k, __global const float *v"
+% let BOTH = FEW ? "keys, or of its values" : "keys and values"
 % if PAGED or not IN_A_ROW
-/* The scales of tile j's keys and values, 32 of each at a time, with zeros where there is no key. */
-INLINED void gather_scales(const struct source *f, const struct tile *x, int j, uint to, __global const float *k, __global const float *v)
+/* The scales of tile j's ${BOTH}, 32 of each at a time, with zeros where there is no key. */
+INLINED void gather_scales(const struct source *f, const struct tile *x, int j, uint to, ${SIDES})
 {
+% if not FEW
     const struct attn_cl_features *y = f->features;
+% end
     /* The rate of tiles is this warp's, so it computes the addresses of ${WG == 1 or not PAGED ? "all loads side by side" : "loads one after another, for lack of registers"}. */
-    const long k_page = here(y->k_scales_stride[0]), k_row = here(y->k_scales_stride[2]);
+    const long k_page = here(${OF_K}[0]), k_row = here(${OF_K}[2]);
+% if not FEW
     const long v_page = here(y->v_scales_stride[0]), v_row = here(y->v_scales_stride[2]);
+% end
     #pragma unroll ${WG == 1 or not PAGED ? ceil_div(BK, 32) : 1}
     for (int n = 0; n < ${BK}; n += 32) {
         const int in_tile = n + f->lane, key = j * ${BK} + in_tile, is = in_tile < ${BK} && key < x->keys;
@@ -31,24 +39,30 @@ INLINED void gather_scales(const struct source *f, const struct tile *x, int j, 
 % end
         if (in_tile < ${BK}) {
             copy4_async(to + 4 * in_tile, k + (is ? page * k_page + row * k_row : 0), is ? 4 : 0);
+% if not FEW
             copy4_async(to + ${4*BK} + 4 * in_tile, v + (is ? page * v_page + row * v_row : 0), is ? 4 : 0);
+% end
         }
     }
 }
 % end
-/* The scales of tile j's keys and values${IN_A_ROW ? ", of which a lane has some that follow each other and, in pages, lie in one box" : ""}; with zeros where there is no key. */
-INLINED void load_scales(const struct source *f, const struct tile *x, int j, uint to)
+/* The scales of tile j's ${BOTH}${IN_A_ROW ? ", of which a lane has some that follow each other and, in pages, lie in one box" : ""}; with zeros where there is no key. */
+INLINED void load_scales(const struct source *f, const struct tile *x, int j, uint to${FEW ? ", __global const float *k, const long *stride" : ""})
 {
+% if FEW
+    k += x->g * here(stride[1]);
+% else
     const struct attn_cl_features *y = f->features;
     __global const float *k = (__global const float *)here((long)f->k_scales) + here(y->k_scales_at) + x->g * here(y->k_scales_stride[1]);
     __global const float *v = (__global const float *)here((long)f->v_scales) + here(y->v_scales_at) + x->g * here(y->v_scales_stride[1]);
+% end
 % if not IN_A_ROW
-    gather_scales(f, x, j, to, k, v);
+    gather_scales(f, x, j, to, k, ${FEW ? "stride" : "v"});
 % else
     const int first = ${EACH} * f->lane, left = x->keys - j * ${BK} - first;
 % if PAGED
     if (!f->box) {
-        gather_scales(f, x, j, to, k, v);
+        gather_scales(f, x, j, to, k, ${FEW ? "stride" : "v"});
         return;
     }
     const int box = first * f->boxes / ${BK};
@@ -56,16 +70,18 @@ INLINED void load_scales(const struct source *f, const struct tile *x, int j, ui
 % else
     const long page = x->${KB}, row = ${PACKED ? "x->kv_from + " : ""}j * ${BK} + first;
 % end
-    const long k_row = here(y->k_scales_stride[2]), v_row = here(y->v_scales_stride[2]);
+    const long k_row = here(${OF_K}[2])${FEW ? ";" : ", v_row = here(y->v_scales_stride[2]);"}
     if (left > 0)
-        k += page * here(y->k_scales_stride[0]) + row * k_row, v += page * here(y->v_scales_stride[0]) + row * v_row;
+        k += page * here(${OF_K}[0]) + row * k_row${FEW ? ";" : ", v += page * here(y->v_scales_stride[0]) + row * v_row;"}
     to += 4 * first;
     #pragma unroll
     for (int n = 0; n < ${EACH}; n++) {
         copy4_async(to + 4 * n, k, n < left ? 4 : 0);
+% if not FEW
         copy4_async(to + ${4*BK} + 4 * n, v, n < left ? 4 : 0);
+% end
         if (n + 1 < left)
-            k += k_row, v += v_row;
+            k += k_row${FEW ? ";" : ", v += v_row;"}
     }
 % end
 }
@@ -109,11 +125,10 @@ INLINED void announce(const struct source *f, const struct tile *x, int j, uint 
         arrive(PLACE_FULL(n));
 }
 
-INLINED void load_k(struct source *f, const struct tile *x, int j${PAGED ? ", const int first" : ""})
-{
-    const uint shared = f->shared, n = f->nr++;
 % if PAGED
-    /* Places are looked up one tile ahead, while the tile before is waited for. */
+/* Where this lane's box of tile j lies. Places are looked up one tile ahead, while the tile before is waited for. */
+INLINED void find_boxes(struct source *f, const struct tile *x, int j, const int first)
+{
     if (f->box) {
 % if not FEW
         f->before = f->last;
@@ -121,10 +136,23 @@ INLINED void load_k(struct source *f, const struct tile *x, int j${PAGED ? ", co
         f->last = first ? place_of(f, x, j * ${BK} + f->lane * f->box) : f->next;
         f->next = place_of(f, x, max(j - 1, 0) * ${BK} + f->lane * f->box);
     }
+}
+
+% end
+INLINED void load_k(struct source *f, const struct tile *x, int j${PAGED ? ", const int first" : ""})
+{
+% if FEW
+    const uint shared = f->shared, n = f->nr;
+    f->nr += 2; /* the places between are of values */
+% else
+    const uint shared = f->shared, n = f->nr++;
+% end
+% if PAGED
+    find_boxes(f, x, j, first);
 % end
     await(PLACE_EMPTY(n), PLACE_ROUND(n) ^ 1);
 % if FEW
-    load_scales(f, x, j, PAIRS_AT(n));
+    load_scales(f, x, j, PAIRS_AT(n), (__global const float *)here((long)f->k_scales) + here(f->features->k_scales_at), f->features->k_scales_stride);
 % else
     if (!f->even)
         load_scales(f, x, j, PAIRS_AT(n));
@@ -144,10 +172,20 @@ INLINED void load_k(struct source *f, const struct tile *x, int j${PAGED ? ", co
     copies_arrive(PLACE_FULL(n));
 }
 
-INLINED void load_v(struct source *f, const struct tile *x, int j)
+INLINED void load_v(struct source *f, const struct tile *x, int j${PAGED and FEW ? ", const int first" : ""})
 {
+% if FEW
+    const uint shared = f->shared, n = f->nr;
+    f->nr += 2; /* and those between, of keys */
+% if PAGED
+    find_boxes(f, x, j, first);
+% end
+    await(PLACE_EMPTY(n), PLACE_ROUND(n) ^ 1);
+    load_scales(f, x, j, PAIRS_AT(n), (__global const float *)here((long)f->v_scales) + here(f->features->v_scales_at), f->features->v_scales_stride);
+% else
     const uint shared = f->shared, n = f->nr++;
     await(PLACE_EMPTY(n), PLACE_ROUND(n) ^ 1);
+% end
 % let V_BOXES = ceil_div(HDV, 128)
 % if PAGED
     announce(f, x, j, n, VALUES, f->box ? ${V_BOXES*BK*128} : 0);

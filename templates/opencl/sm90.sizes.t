@@ -78,7 +78,7 @@
 % let TILES = SHARES ? (PACKED ? 6 : 8) : 4
 % let ROOM = 232448
 % let PLACE = NARROW ? BK*128*ceil_div(max(HD, HDV), 128) : 0
-% let PAIRS = NARROW ? 8*BK : 0
+% let PAIRS = NARROW ? (FEW ? 4 : 8)*BK : 0
 % let SCALES = NARROW ? PAIRS + 16 : 0
 %# Where each warp has keys of its own: for its 16 rows two numbers, and 32 columns of output.
 % let MEETING = WARPS*16*(8 + 4*32)
