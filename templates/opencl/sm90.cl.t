@@ -197,7 +197,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % end
         if (item < 32)
             produce(&from, &a, ${SPLIT or PACKED ? "" : "maps.together, "}kv_lens${PERSISTENT ? ", taken" : ""}${PACKED ? ", &f, &starts" : WINDOW ? ", &f" : ""});
-% if FEW
+% if VALUES_APART
         else if (item < 64)
             produce_values(&from);
 % elif NARROW

@@ -1,4 +1,4 @@
-%# The producer: one warp, of which one lane gives the copy engine its orders; and for few queries over narrow keys a second one, for values.
+%# The producer: one warp, of which one lane gives the copy engine its orders; and where pages may be small a second one, for values.
 
 %# Maps that come complete do not say how many packed rows there are; the kernel puts that in.
 % let MAPS_PLACED = not MAPS_WHOLE or PACKED
@@ -151,6 +151,16 @@ INLINED struct place place_of(const struct source *f, const struct tile *x, int 
     return y;
 }
 
+/* Looks up where this lane's box of tile j lies, one tile ahead, while the tile before is waited for. */
+INLINED void find_boxes(struct source *f, const struct tile *x, int j, const int first)
+{
+% if not VALUES_APART
+    f->before = f->last;
+% end
+    f->last = first ? place_of(f, x, j * ${BK} + f->lane * f->box) : f->next;
+    f->next = place_of(f, x, max(j - 1, 0) * ${BK} + f->lane * f->box);
+}
+
 /* Loads the keys of tile j, or their values, in boxes, one for each lane. Their bytes are announced elsewhere. */
 INLINED void load_boxes(const struct source *f, struct place at, int head, uint to, ulong map, const int boxes, uint bar)
 {
@@ -234,10 +244,7 @@ INLINED void load_k(struct source *f, const struct tile *x, int j${PAGED ? ", co
         gather(f, x, j, K_AT(n), f->k_rows, f->a->k_at, f->a->k_stride, ${HB}, ${HD}, K_FULL(n), K_EMPTY(n), ROUND(n) ^ 1);
         return;
     }
-    /* Places are looked up one tile ahead, while the tile before is waited for. */
-    f->before = f->last;
-    f->last = first ? place_of(f, x, j * ${BK} + f->lane * f->box) : f->next;
-    f->next = place_of(f, x, max(j - 1, 0) * ${BK} + f->lane * f->box);
+    find_boxes(f, x, j, first);
     await_by_all(K_EMPTY(n), ROUND(n) ^ 1);
     if (f->lane == 0)
         arrive_and_expect(${K_BAR}, ${K_TILE});
@@ -283,7 +290,7 @@ INLINED void load_k(struct source *f, const struct tile *x, int j${PAGED ? ", co
 % include "opencl/sm90.clear.t"
 % end
 
-INLINED void load_v(struct source *f, const struct tile *x, int j)
+INLINED void load_v(struct source *f, const struct tile *x, int j${PAGED and VALUES_APART ? ", const int first" : ""})
 {
     const uint shared = f->shared, n = f->nv${INSIDE ? "" : "++"};
     const int end = x->keys - j * ${BK}, whole = end >= ${BK} || ${AT_END}x->keys == 0;
@@ -298,10 +305,13 @@ INLINED void load_v(struct source *f, const struct tile *x, int j)
         gather(f, x, j, V_AT(n), f->v_rows, f->a->v_at, f->a->v_stride, ${VB}, ${HDV}, V_FULL(n), V_EMPTY(n), ROUND(n) ^ 1);
         return;
     }
+% if VALUES_APART
+    find_boxes(f, x, j, first);
+% end
     await_by_all(V_EMPTY(n), ROUND(n) ^ 1);
     if (f->lane == 0)
         arrive_and_expect(bar, ${V_TILE});
-    load_boxes(f, f->before, x->g, V_AT(n), f->v, ${VB}, bar);
+    load_boxes(f, f->${VALUES_APART ? "last" : "before"}, x->g, V_AT(n), f->v, ${VB}, bar);
 % else
     await_by_all(V_EMPTY(n), ROUND(n) ^ 1);
     if (f->lane == 0) {
@@ -374,36 +384,42 @@ INLINED void fetch_ahead(const struct source *f, const struct attn_cl_args *a, _
 
 % end
 % end
-% if FEW
-/* Brings the values of all units, by a warp of its own: where pages are small, what one warp has to do for both sides of a tile takes longer
- * than memory does. It learns of a unit as those do who multiply. */
+% if VALUES_APART
+/* Brings the values of all tiles, by a warp of its own. It learns of a tile of queries as those do who multiply. */
 INLINED void produce_values(struct source *f)
 {
     const uint shared = f->shared;
     __local uchar *const memory = f->memory;
+% if FEW
     f->nr = 1;
+% else
+    if (f->lane == 0 || !f->box)
+        arrive(V_FULL(f->nv)); /* the first step has no values to multiply, but waits for some all the same */
+    f->nv++;
+% end
     for (;; f->nq++) {
         await(Q_FULL(0, f->nq), Q_ROUND(f->nq));
         __local volatile const struct tile *const at = TILE_AT(0, f->nq);
         struct tile x;
-        x.g = at->g, x.b = at->b, x.keys = at->keys, x.count = at->count, x.from = at->from;
-% if PACKED
+        x.g = at->g, x.b = at->b, x.keys = at->keys;
+% if PACKED and not PAGED
         x.kv_from = at->kv_from, x.kb = at->kb;
 % end
+        const int count = at->count, from = ${FROM ? "at->from" : "0"};
         warp_sync();
-        if (x.count <= 0)
+        if (count <= 0)
             return;
         if (f->lane == 0)
             arrive(Q_EMPTY(0, f->nq));
-        for (int j = x.from + x.count - 1; j >= x.from; j--)
-            load_v(f, &x, j${PAGED ? ", j == x.from + x.count - 1" : ""});
+        for (int j = from + count - 1; j >= from; j--)
+            load_v(f, &x, j${PAGED ? ", j == from + count - 1" : ""});
     }
 }
 
 % end
 % if PERSISTENT
 /* Tiles are given out as work-groups become free. The last group to see that there are no more resets the counter to 0. All
- * is loaded in the order in which consumers want it: ${FEW ? "queries and keys; values come by another warp" : "keys one step ahead of values, those of the next tile too"}. */
+ * is loaded in the order in which consumers want it: ${VALUES_APART ? "queries and keys; another warp brings values" : "keys one step ahead of values, those of the next tile too"}. */
 INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT or PACKED ? "" : ", int near"}, __global const long *kv_lens, __global uint *taken${WINDOW or PACKED ? "," : ")"}
 % if PACKED
     const struct attn_cl_features *features, const struct starts *starts)
@@ -411,7 +427,7 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT or PA
     const struct attn_cl_features *features)
 % end
 {
-% if not NARROW
+% if not NARROW and not VALUES_APART
     const uint shared = f->shared;
 % end
 % if PACKED
@@ -425,7 +441,7 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT or PA
     const int tiles = ((int)a->q_len + ${BQ - 1}) / ${BQ} * (int)(a->heads * a->batch), groups = group_count();
     struct tile x = tile_at(group_number(), a, near, kv_lens${WINDOW ? ", features" : ""});
 % end
-% if not NARROW
+% if not NARROW and not VALUES_APART
     if (f->lane == 0${PAGED ? " || !f->box" : ""})
         arrive(V_FULL(f->nv)); /* the first step has no values to multiply, but waits for some all the same */
     ${INSIDE ? "f->nv += f->step" : "f->nv++"};
@@ -444,7 +460,7 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT or PA
             if (f->lane == 0 && j${FROM ? " - x.from" : ""} == min(x.count - 1, 3)) /* early enough for the answer to come in time */
                 next = count_up(taken);
             load_k(f, &x, j - 1${PAGED ? ", 0" : ""});
-% if not FEW
+% if not VALUES_APART
             load_v(f, &x, j);
 % end
         }
@@ -461,17 +477,9 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT or PA
         const struct tile y = tile_at(min(t, tiles - 1), a, near, kv_lens${WINDOW ? ", features" : ""});
         more = t < tiles;
 % end
-% if FEW
+% if FEW or QS > 1
         if (more)
             load_first(f, &y);
-% elif QS > 1
-        if (more)
-            load_first(f, &y);
-% if PAGED
-        if (!more) /* no keys were asked for after these */
-            f->before = f->last;
-% end
-        load_v(f, &x, ${FROM ? "x.from" : "0"});
 % else
         if (more) {
 % if not SPLIT
@@ -480,11 +488,15 @@ INLINED void produce(struct source *f, const struct attn_cl_args *a${SPLIT or PA
 % end
             load_k(f, &y, ${FROM ? "y.from + " : ""}y.count - 1${PAGED ? ", 1" : ""});
         }
+% end
+% if not VALUES_APART
 % if PAGED
         if (!more) /* no keys were asked for after these */
             f->before = f->last;
 % end
         load_v(f, &x, ${FROM ? "x.from" : "0"});
+% end
+% if not FEW and QS == 1
         if (more) {
 % for w in 0..WG
             load_q(f, &y, ${w});

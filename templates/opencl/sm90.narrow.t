@@ -125,20 +125,6 @@ INLINED void announce(const struct source *f, const struct tile *x, int j, uint 
         arrive(PLACE_FULL(n));
 }
 
-% if PAGED
-/* Where this lane's box of tile j lies. Places are looked up one tile ahead, while the tile before is waited for. */
-INLINED void find_boxes(struct source *f, const struct tile *x, int j, const int first)
-{
-    if (f->box) {
-% if not FEW
-        f->before = f->last;
-% end
-        f->last = first ? place_of(f, x, j * ${BK} + f->lane * f->box) : f->next;
-        f->next = place_of(f, x, max(j - 1, 0) * ${BK} + f->lane * f->box);
-    }
-}
-
-% end
 INLINED void load_k(struct source *f, const struct tile *x, int j${PAGED ? ", const int first" : ""})
 {
 % if FEW
@@ -148,7 +134,8 @@ INLINED void load_k(struct source *f, const struct tile *x, int j${PAGED ? ", co
     const uint shared = f->shared, n = f->nr++;
 % end
 % if PAGED
-    find_boxes(f, x, j, first);
+    if (f->box)
+        find_boxes(f, x, j, first);
 % end
     await(PLACE_EMPTY(n), PLACE_ROUND(n) ^ 1);
 % if FEW
@@ -178,7 +165,8 @@ INLINED void load_v(struct source *f, const struct tile *x, int j${PAGED and FEW
     const uint shared = f->shared, n = f->nr;
     f->nr += 2; /* and those between, of keys */
 % if PAGED
-    find_boxes(f, x, j, first);
+    if (f->box)
+        find_boxes(f, x, j, first);
 % end
     await(PLACE_EMPTY(n), PLACE_ROUND(n) ^ 1);
     load_scales(f, x, j, PAIRS_AT(n), (__global const float *)here((long)f->v_scales) + here(f->features->v_scales_at), f->features->v_scales_stride);

@@ -53,6 +53,9 @@
 % let FEEDERS = NARROW and not FEW ? 2 : 1
 % let WIDENERS = 4*FEEDERS - 1
 % let PERSISTENT = LOOP == "persistent"
+%# Whether another warp brings values: where pages are small, what one warp has to do for both sides of a tile takes longer than all else.
+%# Beside three warpgroups producers have too few registers for that.
+% let VALUES_APART = FEW or PAGED and not NARROW and not INSIDE and PERSISTENT and WG < 3 ? 1 : 0
 % let HB = ceil_div(HD, 64)
 % let VB = ceil_div(HDV, 64)
 %# The warps that compute and, where each has keys of its own, how many keys of a tile; the scores of a work-item.

@@ -76,7 +76,7 @@ INLINED void make_barriers(uint shared${PAGED and not NARROW ? ", int copies" : 
 {
     for (int w = 0; w < ${WG}; w++)
         for (int n = 0; n < ${QS}; n++)
-            barrier_init(Q_FULL(w, n), ${PACKED and SPLIT ? 33 : 1}), barrier_init(Q_EMPTY(w, n), ${FEW ? WARPS + 1 : 4});
+            barrier_init(Q_FULL(w, n), ${PACKED and SPLIT ? 33 : 1}), barrier_init(Q_EMPTY(w, n), ${FEW ? WARPS + 1 : VALUES_APART ? "w == 0 ? 5 : 4" : 4});
 % if INSIDE
     for (int n = 0; n < ${KV_RING}; n++) /* only places of values are given back by every warpgroup */
         barrier_init(K_FULL(n), ${PAGED ? "copies" : "1"}), barrier_init(K_EMPTY(n), inside || n % 2 ? ${4*CW} : ${4*WG});
