@@ -2,6 +2,7 @@
  * (model), what to measure (search.c), what to keep. */
 #include "tune.h"
 
+#include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +46,6 @@ static void init_candidate(struct candidate *c, const struct device *device, con
                            const struct variant *v)
 {
     *c = (struct candidate){.row.variant = *v};
-    c->cycles = device->backend->cycles(device, v, t);
     if (v->field[F_HEAD_DIM_V] == v->field[F_HEAD_DIM]) /* as variant_decode does, so that fields compare */
         c->row.variant.field[F_HEAD_DIM_V] = 0;
     variant_encode(v, c->row.name);
@@ -58,6 +58,8 @@ static void init_candidate(struct candidate *c, const struct device *device, con
                  "widened keys and values take more memory than the %d MiB that a plan may have for them", TARGET_WIDENED);
         why = rule.text;
     }
+    /* A device's model knows its own isas alone; the others stand behind these. */
+    c->cycles = why ? DBL_MAX : device->backend->cycles(device, v, t);
     if (why) {
         c->row.state = ROW_REJECTED;
         c->settled = c->foreign = true;

@@ -299,6 +299,27 @@ static void test_json_of_every_verb(void **state)
     shell_clean();
 }
 
+/* A spec that says no more than it must has kernels of all isas, and those of other devices are told of, not chosen. */
+static void test_tune_shortest_spec(void **state)
+{
+    (void)state;
+    static const char *const estimated[] = {"head_dim: 64", "head_dim: 64\ndtype: bf16", "head_dim: 128\ninvariant: true",
+                                            "head_dim: 64\ndtype: {q: bf16, kv: fp8, o: bf16}"};
+    struct said said;
+    for (size_t i = 0; i < sizeof estimated / sizeof *estimated; i++) {
+        shell(&said, "printf '%s\\n' > short.yaml; \"$ATTNGEN\" tune short.yaml --rigor estimate", estimated[i]);
+        if (said.code != 0 || !strstr(said.out, ", by estimate; nothing was timed or stored"))
+            fail_msg("%s: exits with %d and says %s%s", estimated[i], said.code, said.out, said.err);
+    }
+    shell_ok(&said, "printf 'head_dim: 32\nisa: [c, portable]\ntile: {q: 64, k: 64}\nmicro: {rows: 4, vecs: 2}\nunroll: 1\n"
+                    "split: 0\n' > short.yaml; \"$ATTNGEN\" tune short.yaml --shape 1,1,1,32,32,32 --threads 1 --time-limit 60 "
+                    "--why-not");
+    assert_non_null(strstr(said.out, "winner attn_f32_d32_on_c_q64k64_r4x2u1"));
+    assert_non_null(strstr(said.out, "is not for processors; `attngen devices` lists the devices that it is for"));
+    shell_ok(&said, "\"$ATTNGEN\" cache clear");
+    shell_clean();
+}
+
 static void test_explain(void **state)
 {
     (void)state;
@@ -422,6 +443,7 @@ int main(void)
         cmocka_unit_test(test_no_escape_reaches_the_terminal),
         cmocka_unit_test(test_shapes_larger_than_memory),
         cmocka_unit_test(test_json_of_every_verb),
+        cmocka_unit_test(test_tune_shortest_spec),
         cmocka_unit_test(test_explain),
         cmocka_unit_test(test_selftest),
         cmocka_unit_test(test_what_excludes_each_other),
