@@ -1,13 +1,11 @@
-/* emulated.c - see emulated.h: the fibers of a work-group, and a driver of OpenCL as far as libattn calls one. */
+/* emulated.c - see emulated.h: the card, and a driver of OpenCL as far as libattn calls one. */
 #define _GNU_SOURCE
 #include "emulated.h"
 
 #include <dlfcn.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "child.h"
@@ -15,204 +13,16 @@
 #include "runtime/opencl/internal.h"
 #include "runtime/opencl/variants.h"
 
-enum { ITEMS_MOST = 512, STACK = 256 << 10, SHARED_MOST = 232448, UNITS = 2, NAMED = 16, ARGUMENTS = 32,
-       TOGETHER = 2 }; /* groups that run at once */
+enum { UNITS = 2, ARGUMENTS = 32 };
 
-typedef void entry(void **arguments);
+static struct emulated_facts facts; /* of the variant that is built, or whose kernel runs */
 
-/* ---- fibers ---- */
-
-struct fiber {
-    void *sp;
-    struct emulated_item item;
-    bool done;
-};
-static struct {
-    struct fiber fiber[TOGETHER * ITEMS_MOST]; /* of the groups that run, ITEMS_MOST for each */
-    struct emulated_warp warp[TOGETHER * ITEMS_MOST / EMULATED_LANES];
-    struct {
-        struct emulated_named named[NAMED];
-        int barrier_count, barrier_turn;
-    } of[TOGETHER];
-    char *stacks, *shared;
-    void *scheduler;
-    int items, now, first, groups; /* of a group; the fiber that runs; the first group that does; all groups */
-    uint64_t progress, random;
-    entry *entry;
-    void **arguments;
-    struct emulated_facts facts;
-} on; /* one launch at a time, in one thread: what a test runs in a process of its own */
-
-#ifdef __x86_64__
-/* Saves the registers that a call preserves, and goes on where the other fiber stopped. */
-void emulated_switch(void **from, void *to);
-__asm__(".text\n.globl emulated_switch\nemulated_switch:\n"
-        "push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
-        "mov %rsp, (%rdi)\nmov %rsi, %rsp\n"
-        "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n");
-#else
-static void emulated_switch(void **from, void *to)
-{
-    (void)from, (void)to;
-}
-#endif
-
-struct emulated_item *emulated_item(void)
-{
-    return &on.fiber[on.now].item;
-}
-void emulated_yield(void)
-{
-    emulated_switch(&on.fiber[on.now].sp, on.scheduler);
-}
-void emulated_progress(void)
-{
-    on.progress++;
-}
-void emulated_meet(int *count, int *turn, int all)
-{
-    const int mine = *turn;
-    if (++*count == all) {
-        *count = 0;
-        ++*turn;
-        emulated_progress();
-    } else
-        while (*turn == mine)
-            emulated_yield();
-}
-void emulated_meet_warp(void)
-{
-    struct emulated_warp *w = emulated_item()->warp;
-    emulated_meet(&w->count, &w->turn, EMULATED_LANES);
-}
-void emulated_barrier(void);
-void emulated_barrier(void)
-{
-    emulated_meet(&on.of[on.now / ITEMS_MOST].barrier_count, &on.of[on.now / ITEMS_MOST].barrier_turn, on.items);
-}
-size_t emulated_local_id(void);
-size_t emulated_local_id(void)
-{
-    return (size_t)(on.now % ITEMS_MOST);
-}
-float emulated_log(float x);
-float emulated_log(float x)
-{
-    return logf(x);
-}
-int emulated_group(bool count)
-{
-    return count ? on.groups : on.first + on.now / ITEMS_MOST;
-}
-struct emulated_named *emulated_named(uint32_t number)
-{
-    if (number == 0 || number >= NAMED) {
-        fprintf(stderr, "named barrier %u; there are 1 to %d\n", number, NAMED - 1);
-        abort();
-    }
-    return &on.of[on.now / ITEMS_MOST].named[number];
-}
 const struct emulated_facts *emulated_facts(void)
 {
-    return &on.facts;
-}
-char *emulated_at(uint32_t address, size_t size)
-{
-    if (address < EMULATED_SHARED || address + size > EMULATED_SHARED + SHARED_MOST) {
-        fprintf(stderr, "address %u is not in shared memory\n", address);
-        abort();
-    }
-    return on.shared + on.now / ITEMS_MOST * SHARED_MOST + address - EMULATED_SHARED;
-}
-int emulated_as(int number)
-{
-    const int before = on.now;
-    on.now = number;
-    return before;
+    return &facts;
 }
 
-uint32_t emulated_random(uint32_t below)
-{
-    on.random = on.random * 6364136223846793005u + 1442695040888963407u;
-    return below ? (uint32_t)(on.random >> 33) % below : (uint32_t)(on.random >> 32);
-}
-
-static void begin_fiber(void)
-{
-    on.entry(on.arguments);
-    on.fiber[on.now].done = true;
-    emulated_progress();
-    emulated_yield();
-    abort();
-}
-
-static void begin_group(int slot)
-{
-    for (int i = slot * ITEMS_MOST; i < slot * ITEMS_MOST + on.items; i++) {
-        void **top = (void **)(void *)(on.stacks + (size_t)(i + 1) * STACK) - 8;
-        memset(top - 8, 0, 8 * sizeof *top);
-        *top = (void *)begin_fiber; /* the address to return to, at a multiple of 16 as a call has it; six registers lie below */
-        on.fiber[i] = (struct fiber){.sp = top - 6,
-                                     .item = {i, i % EMULATED_LANES, &on.warp[i / EMULATED_LANES]}};
-    }
-}
-
-/* So many groups from that one on, at once: what one waits for may be another's. */
-static void run_groups(int first, int count)
-{
-    enum { WARPS = ITEMS_MOST / EMULATED_LANES, BEHIND = 64, BEHIND_TURNS = 32 };
-    on.first = first;
-    memset(on.of, 0, sizeof on.of);
-    memset(on.warp, 0, sizeof on.warp);
-    memset(on.shared, 0xff, (size_t)count * SHARED_MOST); /* NaN, so that use of anything that was not written is noticed */
-    for (int g = 0; g < count; g++)
-        begin_group(g);
-    emulated_engine_begin();
-    bool rest = false; /* a warp now and then, or a copy, unless nothing else goes on */
-    struct {
-        uint32_t lanes;
-        int turns;
-    } behind[TOGETHER * WARPS] = {{0}}; /* lanes of a warp that stay behind the others for some turns */
-    for (int left = count * on.items; left > 0;) {
-        const uint64_t before = on.progress;
-        const int each = (on.items + EMULATED_LANES - 1) / EMULATED_LANES, warps = count * each;
-        int order[TOGETHER * WARPS];
-        for (int w = 0; w < warps; w++) {
-            const int at = (int)emulated_random((uint32_t)w + 1);
-            order[w] = order[at], order[at] = w;
-        }
-        left = 0;
-        for (int w = 0; w < warps; w++) {
-            const uint32_t drawn = rest ? emulated_random(8) : 7;
-            uint32_t rests = drawn < 2 ? UINT32_MAX : drawn == 2 ? emulated_random(0) : 0; /* lanes: all, some or none */
-            if (behind[order[w]].turns > 0)
-                rests |= rest ? behind[order[w]].lanes : 0, behind[order[w]].turns--;
-            else if (rest && emulated_random(BEHIND) == 0)
-                behind[order[w]].lanes = emulated_random(0), behind[order[w]].turns = (int)emulated_random(BEHIND_TURNS);
-            const int slot = order[w] / each, item = order[w] % each * EMULATED_LANES;
-            const int end = item + EMULATED_LANES < on.items ? item + EMULATED_LANES : on.items;
-            const int up = emulated_random(2) ? -1 : 1; /* which of a warp's lanes comes first is not said anywhere */
-            for (int i = up > 0 ? item : end - 1; i >= item && i < end; i += up) {
-                on.now = slot * ITEMS_MOST + i;
-                if (!on.fiber[on.now].done && !(rests >> (i - item) & 1))
-                    emulated_switch(&on.scheduler, on.fiber[on.now].sp);
-                left += !on.fiber[on.now].done;
-            }
-        }
-        const bool copied = emulated_engine_turn(on.progress == before);
-        if (rest && on.progress == before) {
-            rest = false;
-            continue;
-        }
-        rest = on.progress != before;
-        if (left > 0 && on.progress == before && !copied) {
-            fprintf(stderr, "%d work-items of the groups from %d on wait for each other\n", left, first);
-            abort();
-        }
-    }
-}
-
-/* ---- a driver ---- */
+/* ---- memory ---- */
 
 struct memory {
     char *data;
@@ -226,7 +36,7 @@ struct program {
 };
 struct made_kernel {
     struct program *program;
-    entry *entry;
+    emulated_entry *entry;
     unsigned char value[ARGUMENTS][1024];
     void *argument[ARGUMENTS];
     void *memory[ARGUMENTS];
@@ -319,7 +129,7 @@ static cl_command_queue create_queue(cl_context c, cl_device_id d, cl_command_qu
 {
     (void)c, (void)d, (void)p;
     *code = CL_SUCCESS;
-    return (cl_command_queue)(void *)&on;
+    return (cl_command_queue)(void *)&memories;
 }
 
 /* ---- programs ---- */
@@ -332,7 +142,7 @@ static cl_program with_source(cl_context c, cl_uint count, const char **text, co
         abort();
     p->text = strndup(*text, *size);
     p->references = 1;
-    p->facts = on.facts;
+    p->facts = facts;
     *code = CL_SUCCESS;
     return (cl_program)(void *)p;
 }
@@ -436,7 +246,7 @@ static cl_int release_kernel(cl_kernel kernel)
 static cl_int group_info(cl_kernel k, cl_device_id d, cl_kernel_work_group_info what, size_t size, void *out,
                          size_t *got)
 {
-    const size_t most = ITEMS_MOST;
+    const size_t most = EMULATED_ITEMS;
     (void)k, (void)d, (void)what, (void)size, (void)got;
     memcpy(out, &most, sizeof most);
     return CL_SUCCESS;
@@ -459,18 +269,13 @@ static cl_int enqueue(cl_command_queue q, cl_kernel kernel, cl_uint sides, const
 {
     struct made_kernel *k = (void *)kernel;
     (void)q, (void)offset, (void)n, (void)events, (void)event;
-    if (sides != 1 || *local > ITEMS_MOST || *global % *local != 0)
+    if (sides != 1 || *local > EMULATED_ITEMS || *global % *local != 0)
         return CL_INVALID_WORK_GROUP_SIZE;
     for (int i = 0; i < ARGUMENTS; i++)
         if (k->memory[i])
             memcpy(k->value[i], &((struct memory *)k->memory[i])->data, sizeof(void *));
-    on.items = (int)*local;
-    on.groups = (int)(*global / *local);
-    on.entry = k->entry;
-    on.facts = k->program->facts;
-    on.arguments = k->argument;
-    for (int g = 0; g < on.groups; g += TOGETHER)
-        run_groups(g, on.groups - g < TOGETHER ? on.groups - g : TOGETHER);
+    facts = k->program->facts;
+    emulated_launch(k->entry, k->argument, (int)*local, (int)(*global / *local));
     return CL_SUCCESS;
 }
 
@@ -522,16 +327,12 @@ struct opencl_target *emulated_card(const char *dir)
                                              .local_bytes = 48 << 10,
                                              .memory = INT64_C(1) << 40,
                                              .largest_buffer = INT64_C(1) << 40,
-                                             .most_items = ITEMS_MOST,
-                                             .side = {ITEMS_MOST, ITEMS_MOST, ITEMS_MOST},
+                                             .most_items = EMULATED_ITEMS,
+                                             .side = {EMULATED_ITEMS, EMULATED_ITEMS, EMULATED_ITEMS},
                                              .units = UNITS},
                                   .context = (cl_context)(void *)&driver};
-    if (!on.stacks) {
-        on.stacks = mmap(NULL, (size_t)TOGETHER * ITEMS_MOST * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        on.shared = aligned_alloc(1024, (size_t)TOGETHER * SHARED_MOST);
-        if (on.stacks == MAP_FAILED || !on.shared || !emulated_ptx[0])
-            abort();
-    }
+    if (!emulated_open() || !emulated_ptx[0])
+        abort();
     return &card;
 }
 
@@ -539,17 +340,16 @@ void emulated_begin(const struct variant *v)
 {
     char name[GEN_NAME_MAX];
     variant_encode(v, name);
-    for (const char *at = name; *at; at++)
-        on.random = (on.random ^ (unsigned char)*at) * 0x100000001b3u;
-    on.facts = (struct emulated_facts){.type = (enum dtype)v->field[F_DTYPE],
+    emulated_reseed(name);
+    facts = (struct emulated_facts){.type = (enum dtype)v->field[F_DTYPE],
                                        .type_o = variant_dtype_o(v), .type_kv = variant_dtype_kv(v),
                                        .tile_k = v->field[F_TILE_K],
                                        .columns = (variant_head_dim_v(v) + 7) / 8 * 8};
-    on.facts.products = v->field[F_ISA] == ISA_SM90 ? 16 : 8;
-    on.facts.bits = v->field[F_ISA] == ISA_SM90 ? 2 : 1;
-    on.facts.type_scores = v->field[F_WIDENED] ? on.facts.type : emulated_type_of_p();
-    if (v->field[F_ISA] == ISA_SM90 && on.facts.columns > 256) /* which two warpgroups share, by boxes of 64 */
-        on.facts.columns = (on.facts.columns + 127) / 128 * 64;
+    facts.products = v->field[F_ISA] == ISA_SM90 ? 16 : 8;
+    facts.bits = v->field[F_ISA] == ISA_SM90 ? 2 : 1;
+    facts.type_scores = v->field[F_WIDENED] ? facts.type : emulated_type_of_p();
+    if (v->field[F_ISA] == ISA_SM90 && facts.columns > 256) /* which two warpgroups share, by boxes of 64 */
+        facts.columns = (facts.columns + 127) / 128 * 64;
 }
 
 /* Whether the kernel takes rows at these addresses; or, of an O of another type than Q, at any. */

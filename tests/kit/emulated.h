@@ -35,12 +35,18 @@ struct opencl_target;
 struct opencl_target *emulated_card(const char *dir);
 void emulated_begin(const struct variant *v);
 
-/* ---- between emulated.c, emulated_text.c, emulated_ptx.c and emulated_sm90.c ---- */
+/* ---- between emulated.c, emulated_fibers.c, emulated_text.c, emulated_ptx.c and emulated_sm90.c ---- */
 
 /* A kernel's text as clang compiles it here: functions with PTX are only declared, shared memory is the emulation's, and a function
  * emulated_entry(void **argument) is appended that calls the kernel with arguments given by pointers. The caller frees it. */
 char *emulated_text(const char *original);
 
+/* One launch at a time, of so many groups of so many items, at most EMULATED_ITEMS. What is drawn depends on all texts so far. */
+enum { EMULATED_ITEMS = 512 };
+typedef void emulated_entry(void **arguments);
+bool emulated_open(void); /* memory for the items; false: there is none */
+void emulated_reseed(const char *text);
+void emulated_launch(emulated_entry *entry, void **arguments, int items, int groups);
 
 enum { EMULATED_LANES = 32, EMULATED_SLOT = 8, EMULATED_SHARED = 1024 };
 struct emulated_warp {
