@@ -111,8 +111,8 @@ int read_dtype(const struct option *option, const char *value, struct options *o
         return 0;
     }
     return option_wrong(err,
-                        "%s '%s' is invalid; expected q=, kv= and o= with f32, f16 or bf16, as in q=f32,kv=f16; "
-                        "kv= with int8, fp8, q8_0 or q4_0 too",
+                        "%s '%s' is invalid; expected q=, kv= and o=, each once at most, with f32, f16 or bf16, as in "
+                        "q=f32,kv=f16; kv= with int8, fp8, q8_0 or q4_0 too",
                         option->name, value);
 }
 

@@ -212,8 +212,8 @@ static void test_dtypes(void **state)
         char line[64], message[200];
         snprintf(line, sizeof line, "--dtype=%s", broken[i]);
         snprintf(message, sizeof message,
-                 "--dtype '%s' is invalid; expected q=, kv= and o= with f32, f16 or bf16, as in q=f32,kv=f16; kv= with "
-                 "int8, fp8, q8_0 or q4_0 too",
+                 "--dtype '%s' is invalid; expected q=, kv= and o=, each once at most, with f32, f16 or bf16, as in "
+                 "q=f32,kv=f16; kv= with int8, fp8, q8_0 or q4_0 too",
                  broken[i]);
         refuse(line, message);
     }

@@ -14,7 +14,7 @@
 #include "runtime/cpu/execute.h"
 #include "runtime/system/threads.h"
 
-enum { MOST = 4096, PIECES = 5, OWN = 256, PACKED = 512, MUCH = KEPT_MOST };
+enum { MOST = 12285, PIECES = 5, OWN = 256, PACKED = 512, MUCH = KEPT_MOST };
 
 /* What a run did; args->q is its address. */
 struct seen {
@@ -72,7 +72,8 @@ static int run(const struct attn_args *a)
     return 0;
 }
 
-static void share_out(struct pool *pool, int64_t units, int threads, int64_t tiles, int64_t copy, bool shares)
+/* Returns in how many parts a run was done. */
+static int share_out(struct pool *pool, int64_t units, int threads, int64_t tiles, int64_t copy, bool shares)
 {
     struct seen *s = calloc(1, sizeof *s);
     const struct kernel kernel = {.functions = &cpu_kernel_functions, .run = run, .workspace = workspace};
@@ -103,8 +104,10 @@ static void share_out(struct pool *pool, int64_t units, int threads, int64_t til
     }
     for (const char *p = at + size; p < memory + (size + 127) / 128 * 128 + 128; p++)
         assert_int_equal(*p, (char)0xff);
+    const int parts = (atomic_load(&s->phases[0]) + atomic_load(&s->phases[1])) / 3;
     free(memory);
     free(s);
+    return parts;
 }
 
 static void every_tile_once(void **state)
@@ -125,8 +128,21 @@ static void every_tile_once(void **state)
     }
 }
 
+/* A part is a few of very many units, as many as leave no rest and enough parts for each thread; else it is one. */
+static void many_units(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t units;
+        int threads, parts;
+    } rows[] = {{4096, 3, 4096}, {4098, 3, 2049}, {8192, 3, 4096}, {12285, 3, 4095}, {5000, 40, 2500},
+                {8192, 512, 4096}, {8192, 513, 8192}, {4099, 3, 4099}, {8192, 1, 1}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_int_equal(share_out(NULL, rows[i].units, rows[i].threads, 1, 0, true), rows[i].parts);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_tile_once)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_tile_once), cmocka_unit_test(many_units)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
