@@ -379,13 +379,91 @@ static void test_attention(void **state)
     attn_context_destroy(context);
 }
 
+enum form { FLOATS, OWN_SCALES, PLAIN, PACKED, PAGED, FORMS };
+
+static struct attn_plan *plan_of(struct attn_context *context, enum form form)
+{
+    struct attn_plan *plan;
+    const struct attn_problem p = {.size = sizeof p, .head_dim = WIDTH, .heads = HEADS, .kv_heads = HEADS, .max_batch = BATCH,
+                                   .max_q_len = 7, .max_kv_len = ROWS, .rigor = ATTN_ESTIMATE, .device = "reference",
+                                   .mixed = 1, .kv_dtype = form == FLOATS       ? ATTN_F32
+                                                           : form == OWN_SCALES ? ATTN_Q8_0
+                                                                                : ATTN_INT8,
+                                   .packed = form == PACKED, .paged = form == PAGED};
+    assert_int_equal(attn_plan_create(context, &p, &plan, NULL), ATTN_OK);
+    return plan;
+}
+
+/* What a run says of scales, by the sides that they have in each form: a page's rows are not a sequence's, and packed
+ * sequences are one place. */
+static void test_scales_of_runs(void **state)
+{
+    (void)state;
+    static float q[2 * ALL * WIDTH], o[2 * ALL * WIDTH], scales[ALL];
+    static int8_t stored[2 * ALL * WIDTH];
+    static const int64_t starts[2][BATCH + 1] = {{0, 3, 7}, {0, 5, ROWS}};
+    static const int32_t table[BATCH] = {1, 0};
+    const struct attn_options options = {.size = sizeof options, .cache_dir = ""};
+    struct attn_context *context;
+    struct attn_plan *plans[FORMS];
+    struct attn_error err;
+    assert_int_equal(attn_context_create(&options, &context, NULL), ATTN_OK);
+    struct attn_run good[FORMS], r;
+    for (int f = 0; f < FORMS; f++) {
+        plans[f] = plan_of(context, (enum form)f);
+        const void *const kv = f == FLOATS ? (void *)q : stored;
+        good[f] = (struct attn_run){.size = sizeof r, .q = q, .k = kv, .v = kv, .o = o, .batch = BATCH, .q_len = 7,
+                                    .kv_len = ROWS};
+        if (f >= PLAIN)
+            good[f].k_scales = good[f].v_scales = scales;
+    }
+    good[PACKED].q_starts = starts[0], good[PACKED].kv_starts = starts[1];
+    good[PAGED].block_table = table, good[PAGED].block_table_stride = 1, good[PAGED].pages = BATCH, good[PAGED].page_size = ROWS;
+#define CASE(form, message, ...)                                                                                               \
+    r = good[form];                                                                                                            \
+    __VA_ARGS__;                                                                                                               \
+    err.text[0] = 0;                                                                                                           \
+    assert_int_equal(attn_execute(plans[form], &r, NULL, &err), *message ? ATTN_INVALID : ATTN_OK);                            \
+    assert_string_equal(err.text, message)
+    const int64_t half = INT64_MAX / 8; /* of how far floats may be apart */
+    for (int f = 0; f < FORMS; f++) {
+        CASE(f, "", (void)0);
+    }
+    for (int f = FLOATS; f <= OWN_SCALES; f++) {
+        CASE(f, "k_scales is given; expected NULL, or a plan with a kv_dtype with scales", r.k_scales = scales);
+        CASE(f, "v_scales_stride is given; expected zeros, or a plan with a kv_dtype with scales", r.v_scales_stride[2] = 1);
+    }
+    for (int f = PLAIN; f < FORMS; f++) {
+        CASE(f, "k_scales is NULL; expected the array, since the plan has a kv_dtype with scales", r.k_scales = NULL);
+        CASE(f, "v_scales is NULL; expected the array, since the plan has a kv_dtype with scales", r.v_scales = NULL);
+        CASE(f, "v_scales is at an address that is not a multiple of 4; expected an address aligned to its elements",
+             r.v_scales = (const void *)((const char *)scales + 2));
+        CASE(f, "o is at the address of k_scales; expected memory that holds no input", r.k_scales = o);
+        CASE(f, "k_scales_stride of head is 2305843009213693951; expected a tensor of less than 2^63 bytes",
+             r.k_scales_stride[1] = INT64_MAX / 4);
+        CASE(f, "v_scales_stride of row is -9223372036854775808; expected a tensor of less than 2^63 bytes",
+             r.v_scales_stride[2] = INT64_MIN);
+    }
+    CASE(PLAIN, "k_scales_stride of batch is 2305843009213693951; expected a tensor of less than 2^63 bytes",
+         r.k_scales_stride[0] = INT64_MAX / 4);
+    CASE(PACKED, "", r.k_scales_stride[0] = INT64_MAX); /* does not count there */
+    CASE(PAGED, "k_scales_stride of batch is 1152921504606846975; expected a tensor of less than 2^63 bytes",
+         r.k_scales_stride[0] = half, r.pages = 4);
+    CASE(PAGED, "v_scales_stride of row is 1152921504606846975; expected a tensor of less than 2^63 bytes",
+         r.v_scales_stride[2] = half, r.page_size = 4);
+#undef CASE
+    for (int f = 0; f < FORMS; f++)
+        attn_plan_destroy(plans[f]);
+    attn_context_destroy(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_codes),        cmocka_unit_test(test_blocks),   cmocka_unit_test(test_fp8_rounds),
         cmocka_unit_test(test_int8_rounds),  cmocka_unit_test(test_block_rounds), cmocka_unit_test(test_rows),
         cmocka_unit_test(test_scales),       cmocka_unit_test(test_refusals), cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_slots),
+        cmocka_unit_test(test_slots),        cmocka_unit_test(test_scales_of_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
