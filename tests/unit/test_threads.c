@@ -347,6 +347,51 @@ static void signals_stay_with_the_host(void **state)
     sigaction(SIGUSR1, &before, NULL);
 }
 
+struct spread {
+    pthread_barrier_t barrier;
+    cpu_set_t of[8]; /* by part */
+};
+
+static void note_cores(void *arg, int part)
+{
+    struct spread *s = arg;
+    sched_getaffinity(0, sizeof s->of[part], &s->of[part]);
+    pthread_barrier_wait(&s->barrier);
+}
+
+/* Each on one core of those that the process may use, the caller too, and as many on each as on any other or one more. */
+static void spread_over_cores(void **state)
+{
+    (void)state;
+    struct pool *pool;
+    cpu_set_t before, after;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    const int cores = CPU_COUNT(&before);
+    for (int n = 2; n <= 8; n *= 2) {
+        struct spread s;
+        int most = 0, used = 0;
+        assert_int_equal(pool_create(n, &pool), 0);
+        pthread_barrier_init(&s.barrier, NULL, (unsigned)n);
+        pool_spread(pool);
+        pool_run(pool, n, note_cores, &s);
+        assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
+        assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+        assert_int_equal(CPU_COUNT(&after), 1);
+        for (int core = 0; core < CPU_SETSIZE; core++) {
+            int here = 0;
+            for (int i = 0; i < n; i++)
+                here += CPU_ISSET(core, &s.of[i]) && CPU_COUNT(&s.of[i]) == 1;
+            assert_true(here == 0 || CPU_ISSET(core, &before));
+            most = here > most ? here : most;
+            used += here > 0;
+        }
+        assert_int_equal(used, n < cores ? n : cores);
+        assert_int_equal(most, (n + cores - 1) / cores);
+        pthread_barrier_destroy(&s.barrier);
+        pool_destroy(pool);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -359,6 +404,7 @@ int main(void)
         cmocka_unit_test(a_child_starts_anew),
         cmocka_unit_test(does_without_refused_threads),
         cmocka_unit_test(signals_stay_with_the_host),
+        cmocka_unit_test(spread_over_cores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
