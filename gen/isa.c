@@ -379,14 +379,14 @@ static int read_isa(struct reader *r, struct lexer *l, const struct isa_table *c
 /* registers VECTOR MASK INTEGER [TILE] */
 static int read_registers(struct reader *r, struct lexer *l)
 {
-    /* k0 means no mask; a function may use nine integer registers freely, and one more that it saves */
-    static const int most[CLASS_COUNT] = {32, 7, 10, 8};
+    /* k0 means no mask; a function may use nine integer registers freely, and six more that it saves */
+    static const int most[CLASS_COUNT] = {32, 7, 15, 8};
     for (int c = CLASS_VEC; c < (l->token.kind == TOKEN_END ? (int)CLASS_TILE : (int)CLASS_COUNT); c++) {
         int64_t n = take_number(l);
         if (!l->failed && (n < 0 || n > most[c]))
             return lex_fail(
                 l,
-                "there are %lld registers; expected at most 32 for vectors, 7 for masks, 10 for integers, 8 for tiles",
+                "there are %lld registers; expected at most 32 for vectors, 7 for masks, 15 for integers, 8 for tiles",
                 (long long)n);
         r->t->registers[c] = (int)n;
     }

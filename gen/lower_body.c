@@ -169,12 +169,12 @@ static void declare(struct buf *out, const struct unrolled *u, int v)
     put_value(out, u, v);
 }
 
-/* Tiles are registers, or, in plain C, variables with the registers' names. */
+/* Tiles are registers, or, in plain C, variables with the registers' names; a callee has its own. */
 static void declare_tiles(struct buf *out, const struct unrolled *u)
 {
     unsigned seen = 0;
     for (int v = 0; v < u->vals; v++)
-        seen |= u->val[v].cls == CLASS_TILE ? 1u << u->val[v].reg : 0;
+        seen |= u->val[v].cls == CLASS_TILE && !is_called(u, &u->val[v]) ? 1u << u->val[v].reg : 0;
     for (int i = 0; i < 32; i++)
         if (seen >> i & 1)
             buf_printf(out, "%sTILE(tmm%d)", seen & ((1u << i) - 1) ? " " : "    ", i);

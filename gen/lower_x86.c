@@ -408,7 +408,7 @@ static int encode_inst(struct encoder *e, const struct inst *i, size_t start[LOO
     int d = i->args ? registers_of(e, &i->arg[0]) : 0;
     int64_t bytes = 1;
     if (i->kind == INST_BUMP || i->kind == INST_STEP || i->kind == INST_POINTER)
-        bytes = e->u->val[i->arg[0].value].type->bytes;
+        bytes = e->u->val[i->arg[0].value].list ? 8 : e->u->val[i->arg[0].value].type->bytes;
     switch (i->kind) {
     case INST_OP: return encode(e, &i->op->machine, &(struct filling){.arg = i->arg}, i->place);
     case INST_LOOP: return encode_loop(e, i, start, depth);
@@ -426,29 +426,36 @@ static int encode_inst(struct encoder *e, const struct inst *i, size_t start[LOO
     }
 }
 
-/* Whether any value has the register that belongs to the caller. */
-static bool needs_saved(const struct unrolled *u)
+/* The registers that values have and that belong to the caller; returns how many. */
+static int callers(const struct unrolled *u, int reg[16])
 {
-    for (int v = 0; v < u->vals; v++)
-        if (u->val[v].cls == CLASS_INT && u->val[v].reg == REGISTER_SAVED)
-            return true;
-    return false;
+    int n = 0;
+    for (int r = 0; r < 16; r++) {
+        bool used = false;
+        for (int v = 0; v < u->vals && !used; v++)
+            used = u->val[v].cls == CLASS_INT && u->val[v].reg == r && is_callers(r);
+        if (used)
+            reg[n++] = r;
+    }
+    return n;
 }
 
 /* All instructions, and the return to the caller. */
 static int encode_all(struct encoder *e)
 {
     const struct place end = e->u->micro->place;
-    const bool saved = needs_saved(e->u);
+    int reg[16], depth = 0;
+    const int saved = callers(e->u, reg);
     size_t start[LOOPS_MAX];
-    int depth = 0;
-    if (saved && encode_control(e, CONTROL_SAVE, REGISTER_SAVED, 0, 0, end))
-        return -1;
+    for (int i = 0; i < saved; i++)
+        if (encode_control(e, CONTROL_SAVE, reg[i], 0, 0, end))
+            return -1;
     for (int i = 0; i < e->u->insts; i++)
         if (encode_inst(e, &e->u->inst[i], start, &depth))
             return -1;
-    if (saved && encode_control(e, CONTROL_RESTORE, REGISTER_SAVED, 0, 0, end))
-        return -1;
+    for (int i = saved - 1; i >= 0; i--)
+        if (encode_control(e, CONTROL_RESTORE, reg[i], 0, 0, end))
+            return -1;
     return encode_control(e, CONTROL_CLEAN, 0, 0, 0, end) || encode_control(e, CONTROL_RETURN, 0, 0, 0, end) ? -1 : 0;
 }
 

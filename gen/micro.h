@@ -20,7 +20,7 @@ const char *name_intern(struct names *n, const char *text, size_t size); /* NULL
 
 /* ---- what an ISA table declares (isa.c) ---- */
 
-enum { TYPES_MAX = 14, OPERANDS_MAX = 8, ARGS_MAX = 4, CLASS_COUNT = 4, OPS_MAX = 288, OP_BUCKETS = 64, MICROS_MAX = 128,
+enum { TYPES_MAX = 14, OPERANDS_MAX = 8, ARGS_MAX = 4, CLASS_COUNT = 4, OPS_MAX = 288, OP_BUCKETS = 64, MICROS_MAX = 160,
        POOLS_MAX = 64 };
 enum reg_class { CLASS_VEC, CLASS_MASK, CLASS_INT, CLASS_TILE };
 
@@ -334,7 +334,11 @@ static inline bool is_called(const struct unrolled *u, const struct val *x)
 /* out[-before] to out[-1] are those that it may call. Of env what is in from entry `own` on was set for it alone. */
 int micro_unroll(struct unrolled *out, int before, const struct isa_table *t, const struct micro_file *f, const struct micro *m,
                  const char *name, struct env *env, int own, struct gen_error *err);
-enum { REGISTER_SAVED = 3 }; /* rbx, which is the caller's: it is taken last */
+/* Whether an integer register is the caller's: rbx, rbp, r12 to r15. Those are taken last, and brought back. */
+static inline bool is_callers(int reg)
+{
+    return reg == 3 || reg == 5 || reg > 11;
+}
 int registers_assign(struct unrolled *u, struct gen_error *err);
 /* Merges instructions first..middle-1 and middle..end-1 into one stream (weave.c), which computes what the first and
  * then the second would. `by` names the op whose instructions count in the second (NULL: all do), one of which follows

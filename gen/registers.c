@@ -95,13 +95,13 @@ struct bank {
 
 static void make_banks(struct bank bank[CLASS_COUNT], const struct isa_table *t)
 {
-    /* rax r10 r11, the arguments' own, and at last one that is the caller's */
-    static const int integers[] = {0, 10, 11, 7, 6, 2, 1, 8, 9, REGISTER_SAVED};
+    /* rax r10 r11, the arguments' own, and at last those that are the caller's */
+    static const int integers[] = {0, 10, 11, 7, 6, 2, 1, 8, 9, 3, 12, 13, 14, 15, 5};
     for (int c = 0; c < CLASS_COUNT; c++) {
         struct bank *b = &bank[c];
         b->count = t->registers[c];
         for (int i = 0; i < 32; i++) {
-            b->reg[i] = c == CLASS_INT ? (i < 10 ? integers[i] : -1) : c == CLASS_MASK ? i + 1 : i;
+            b->reg[i] = c == CLASS_INT ? (i < 15 ? integers[i] : -1) : c == CLASS_MASK ? i + 1 : i;
             b->until[i] = -1;
         }
     }

@@ -139,24 +139,32 @@ static void check_line(const struct unrolled *u, const struct code *code, const 
         fail_msg("%s, %s: told '%s', decoded '%s' (%s and %s)", u->isa->name, u->name, line->text, text, mine, theirs);
 }
 
-/* How many lines from number `from` on name rbx, which is the caller's. */
-static int of_the_caller(const struct listing *l, int from)
+/* How many lines from number `from` on name a register of the caller's that is not among the first `saved` lines, which save
+ * some. */
+static int of_the_caller(const struct listing *l, int from, int saved)
 {
+    static const char *const callers[] = {"rbx", "rbp", "r12", "r13", "r14", "r15"};
     int n = 0;
     for (int i = from; i < l->lines; i++)
-        n += strstr(l->line[i].text, "rbx") != NULL;
+        for (size_t r = 0; r < sizeof callers / sizeof *callers; r++) {
+            bool is_saved = false;
+            for (int k = 0; k < saved; k++)
+                is_saved |= strstr(l->line[k].text, callers[r]) != NULL;
+            n += !is_saved && strstr(l->line[i].text, callers[r]) != NULL;
+        }
     return n;
 }
 
-/* Each jump goes to where its loop's body begins, which is aligned and follows the setting of the counter. What uses rbx
- * saves it first and brings it back at last. */
+/* Each jump goes to where its loop's body begins, which is aligned and follows the setting of the counter. What uses
+ * registers of the caller's saves them first and brings them back at last. */
 static void check_loops(const struct unrolled *u, const struct code *code, const struct listing *l)
 {
     size_t start[16];
-    const bool saved = of_the_caller(l, 0) > 0;
-    int depth = 0, at = saved;
-    if (saved)
-        assert_string_equal(l->line[0].text, "push rbx");
+    int depth = 0, saved = 0;
+    while (!strncmp(l->line[saved].text, "push ", 5))
+        saved++;
+    assert_int_equal(of_the_caller(l, 0, saved), 0);
+    int at = saved;
     for (int k = 0; k < u->insts; k++) {
         const struct inst *i = &u->inst[k];
         if (i->kind == INST_LOOP) {
@@ -178,9 +186,11 @@ static void check_loops(const struct unrolled *u, const struct code *code, const
         }
     }
     assert_int_equal(depth, 0);
-    if (saved)
-        assert_string_equal(l->line[at++].text, "pop rbx");
-    assert_int_equal(of_the_caller(l, at), 0);
+    for (int k = saved - 1; k >= 0; k--) {
+        assert_true(!strncmp(l->line[at].text, "pop ", 4));
+        assert_string_equal(l->line[at++].text + 4, l->line[k].text + 5);
+    }
+    assert_int_equal(of_the_caller(l, at, 0), 0);
     assert_int_equal(at, l->lines - 2);
     assert_string_equal(l->line[at].text, "vzeroupper");
     assert_string_equal(l->line[at + 1].text, "ret");
