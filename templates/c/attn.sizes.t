@@ -185,6 +185,8 @@
 % let SOME = max(W, 16)
 %# Whether there is a whole panel of columns of values.
 % let WHOLE = DIRECT and (PANELS > 1 or LAST == NV) ? 1 : 0
+%# Whether values of a whole tile of keys can be met by one call.
+% let AT_ONCE = WHOLE and IN_PLACE and LAST == NV ? 1 : 0
 %# While they multiply keys they fetch keys to come, so that memory is never idle.
 % let FETCH_AHEAD = SPLIT and INVARIANT
 %# With chains, W keys at a time are read in place, or from where they were made floats; TSEEN: what they are then. In each step of W slots
@@ -416,6 +418,9 @@
 % end
 % if WHOLE
 % micro add_some with N = NV
+% if AT_ONCE
+% micro add_all
+% end
 % end
 % micro rescale
 % else

@@ -192,10 +192,14 @@ static void walk(const struct rows *x, const struct space *w, int64_t split, flo
             if (same < ${MR}) /* a maximum has grown */
                 rescale(to, row);
         }
-        for (int64_t c = 0; c < n; c += ${SOME}) {
+% let STEP = AT_ONCE ? "all" : SOME
+% if AT_ONCE
+        const int64_t all = x->count <= ${MR} && n == ${BK} && x->a->v_stride[2] == ${LDO} ? ${BK} : ${SOME}; /* values of all keys at once, or of a few */
+% end
+        for (int64_t c = 0; c < n; c += ${STEP}) {
             const ${CKV} *head = (const ${CKV} *)x->a->v + x->s->v_at + x->g * x->a->v_stride[1], *next;
-            int64_t ld, some = least(${SOME}, n - c);
-            const ${CKV} *v = keys_at(x->a, x->s, head, x->a->v_stride, j + c, some, ${SOME}, ${HDV}, ${LDO}, &ld, (${CKV} *)(void *)w->v);
+            int64_t ld, some = least(${STEP}, n - c);
+            const ${CKV} *v = keys_at(x->a, x->s, head, x->a->v_stride, j + c, some, ${STEP}, ${HDV}, ${LDO}, &ld, (${CKV} *)(void *)w->v);
             next = v + ${SOME} * ld; /* fetched ahead; nothing is read, wherever that is */
 % if WHOLE
             if (ld != ${LDO})
@@ -205,8 +209,12 @@ static void walk(const struct rows *x, const struct space *w, int64_t split, flo
                 float *to = o + t / ${MR} * ${RESULTS};
                 const float *p = ${PAIRS ? "w->p + t * " : "w->s + t * "}${PAIRS ? BK/2 : BK} + c${PAIRS ? " / 2" : ""};
 % if WHOLE
-                if (some == ${SOME}) {
+                if (some == ${STEP}) {
+% if AT_ONCE
+                    add_all(p, v, to, next, ld, all / ${SOME});
+% else
                     add_some(p, v, to, next, ld);
+% end
 % if LAST != NV
 % let c = PANELS - 1
                     for (int64_t r = 0; r < ${MR}; r += ${VR})

@@ -297,13 +297,13 @@ static void add_values(struct job *j)
     values(j, keys, ld, -1);
 }
 
-/* All whole panels of columns, for all rows of a block. */
-static void add_some(struct job *j)
+/* All whole panels of columns, for all rows of a block, and so many keys. */
+static void add_keys(struct job *j, int64_t keys)
 {
     const struct sizes *z = &j->z;
     const int64_t panels = z->PANELS - (z->LAST != z->NV), ld = units(j, z->LDO) + (j->kind % 3) * 5;
-    slots(j, 0, (z->R - 1) * z->LDP + z->SOME / z->PER);
-    memory(j, 1, j->kv, (z->SOME - 1) * ld + units(j, panels * z->NR));
+    slots(j, 0, (z->R - 1) * z->LDP + keys / z->PER);
+    memory(j, 1, j->kv, (keys - 1) * ld + units(j, panels * z->NR));
     memory(j, 2, DTYPE_F32, (z->R - 1) * z->LDO + panels * z->NR);
     memory(j, 3, j->kv, 1);
     integer(j, 4, step(j, ld));
@@ -311,12 +311,24 @@ static void add_some(struct job *j)
         for (int64_t c = 0; c < panels * z->NR; c++) {
             const int64_t at = i * z->LDO + c / z->NR * z->NR + output_of(j, c % z->NR, z->NV);
             double sum = (double)get(j, 2, at), size = fabs(sum);
-            for (int64_t k = 0; k < z->SOME; k++) {
+            for (int64_t k = 0; k < keys; k++) {
                 const double term = (double)get_element(j, 0, i * z->LDP * z->PER + k) * (double)number(j, 1, k * ld, c);
                 sum += term, size += fabs(term);
             }
-            want(j, 2, at, sum, (double)(z->SOME + 2) * 0x1p-24 * size + TINY);
+            want(j, 2, at, sum, (double)(keys + 2) * 0x1p-24 * size + TINY);
         }
+}
+
+static void add_some(struct job *j)
+{
+    add_keys(j, j->z.SOME);
+}
+
+static void add_all(struct job *j)
+{
+    const int64_t n = up_to(j, j->z.BK / j->z.SOME);
+    integer(j, 5, n);
+    add_keys(j, n * j->z.SOME);
 }
 
 /* Row i of n vectors whose lane KEY*R + ROW is one score; keys from..limit-1 are seen. The state is argument 1. */
@@ -552,6 +564,7 @@ const struct model few_models[] = {
     {"rescale", rescale},
     {"value_rows", value_rows},
     {"add_values", add_values},
+    {"add_all", add_all},
     {"add_some", add_some},
     {"softmax_rows", softmax_rows},
     {"tile_scores", tile_scores},

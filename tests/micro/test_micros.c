@@ -40,7 +40,7 @@ static const struct shape {
     {20, 72, 14, 2, 4, 1, false, false}, {20, 72, 8, 2, 4, 1, false, true},
     {80, 112, 4, 4, 2, 1, false, true},  {24, 40, 1, 2, 2, 1, false, true},
     {64, 96, 4, 4, 2, 1, false, true},   {72, 40, 4, 2, 2, 1, false, INVARIANT}, {40, 64, 4, 2, 2, 1, false, INVARIANT},
-    {72, 40, 8, 2, 2, 1, false, INVARIANT},      {37, 53, 4, 2, 2, 1, false, WHOLE},
+    {72, 40, 8, 2, 2, 1, false, INVARIANT}, {64, 0, 4, 2, 2, 1, false, INVARIANT},  {37, 53, 4, 2, 2, 1, false, WHOLE},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
