@@ -87,12 +87,12 @@
 % let ACROSS = BESIDE and TABLE and not MODIFY and TKV == "bf16"
 % let PARTED_V = ACROSS and not INVARIANT and CV % 2 == 0
 % let AT_PARTED = AT_SCORES + 4*W*W
-%# With the promise up to CHAINED rows meet values where these lie, too: by vectors, which add in the order of tiles. Values are fetched AWAY rows
-%# ahead, and FURTHER rows beyond that.
+%# With the promise up to CHAINED rows meet values where these lie, too: by vectors, which add in the order of tiles. So many rows of keys to
+%# come are fetched with the scores and the probabilities of a block, and as many values as it has with its own, so that memory is never idle.
 % let CHAINED = ACROSS and INVARIANT and CV % 2 == 0 ? 4 : 0
 % let FEW_ROWS = 0
-% let AWAY = 16
-% let FURTHER = 112
+% let KEYS_WITH_SCORES = 32
+% let KEYS_WITH_WORDS = 32
 % let GROUP_ACROSS = GROUP_ALL
 % let GROUP_ROOM = GROUP_ALL + (ACROSS ? 2*W*LDX : 0)
 %# Lines of a row of keys and of values, which are fetched ahead.
@@ -254,6 +254,7 @@
 % micro scores_fourth
 % micro words_fourth
 % micro values_chained
+% micro blocks_chained
 % micro straighten as straighten_chained with R = CHAINED
 % micro spread_sums
 % micro fold as fold_chained with FEW_ROWS = CHAINED

@@ -61,7 +61,8 @@ static void open_group(const struct head *x, struct group *g, float *at, int64_t
 % end
 % if ACROSS
     g->across = 0;
-    for (int64_t i = 0; i < g->rows && !a->lse && (groups <= 2 || g->rows <= ${W}); i += ${W}) {
+    const int meets = !a->shared || !a->phase; /* and does not only add up what others left */
+    for (int64_t i = 0; i < g->rows && meets && !a->lse && (groups <= 2 || g->rows <= ${W}); i += ${W}) {
         g->across = at + ${GROUP_ACROSS};
         pack_k(copy_queries(x, g, i), at + ${GROUP_ACROSS} + i * ${LDX}, ${LDX*PER});
     }
@@ -183,23 +184,69 @@ static void hide_fourth(const struct head *x, const struct group *g, int64_t blo
     }
 }
 
+/* What one block adds to the outputs of a group of up to ${CHAINED} rows. */
+static void meet_chained(const struct head *x, const struct group *g, int64_t block)
+{
+    float *scores = x->w->trip + ${AT_SCORES}, *probs = x->w->trip + ${AT_PROBS};
+    int64_t ld;
+    const float *k = keys_of_block(x, block, &ld);
+    scores_fourth(g->across, k, scores, ld, 4 * ld, k);
+    hide_fourth(x, g, block, scores);
+    words_fourth(x->w->trip, probs, k, ld);
+    const float *v = values_of_block(x, block, &ld);
+    values_chained(probs, v, g->o, ld, v);
+}
+
+/* Whether rows of a tensor are such that a block of them can be met where it lies. */
+static int in_place(const struct head *x, const void *from, const int64_t *stride)
+{
+% if HD != LDX*PER or HDV != LDO
+    (void)x, (void)from, (void)stride; /* they are not whole vectors */
+    return 0;
+% elif PAGED
+    return x->a->features->page_size % ${KEYS} == 0 && !((size_t)from & 3) && !((stride[0] | stride[1] | stride[2]) & 1);
+% else
+    return !((size_t)from & 3) && !((stride[0] | stride[1] | stride[2]) & 1);
+% end
+}
+
+/* The same of blocks begin to end - 1, which all rows see all of, and which lie as they should. */
+static void meet_all_chained(const struct head *x, const struct group *g, int64_t begin, int64_t end)
+{
+    const struct attn_args *a = x->a;
+    int64_t ld = a->k_stride[2] / 2, ld_v = a->v_stride[2] / 2;
+    float *with[3] = {(float *)g->across, x->w->trip, g->o}, *of[${2*(JOINS + 1)}], **at = of;
+    if (begin >= end)
+        return;
+% if PAGED
+    for (int64_t block = begin; block <= end; block++) {
+        *at++ = (float *)(void *)place_of(x, a->k, x->s->k_at, a->k_stride, block * ${KEYS});
+        *at++ = (float *)(void *)place_of(x, a->v, x->s->v_at, a->v_stride, block * ${KEYS});
+    }
+% else
+    float *k = (float *)(void *)place_of(x, a->k, x->s->k_at, a->k_stride, begin * ${KEYS});
+    float *v = (float *)(void *)place_of(x, a->v, x->s->v_at, a->v_stride, begin * ${KEYS});
+    for (int64_t n = end - begin + 1; n; n--, k += ${KEYS} * ld, v += ${KEYS} * ld_v)
+        *at++ = k, *at++ = v;
+% end
+    blocks_chained(with, of, end - begin, ld, 4 * ld, ld_v);
+}
+
 /* What a split of the keys adds to the outputs of a group of up to ${CHAINED} rows, which are 0 before. */
 static void walk_chained(const struct head *x, const struct group *g, int64_t split)
 {
     const struct attn_args *a = x->a;
-    float *scores = x->w->trip + ${AT_SCORES}, *probs = x->w->trip + ${AT_PROBS};
-    int64_t end = least((split + 1) * ${JOINS}, g->end), ld;
+    int64_t begin = most(split * ${JOINS}, g->begin), end = least((split + 1) * ${JOINS}, g->end);
+    int64_t from = most(begin, least(g->whole, end)), to = most(from, least(g->unwhole, end));
     int32_t mode[1];
+    if (!in_place(x, a->k, a->k_stride) || !in_place(x, a->v, a->v_stride))
+        to = from;
     flush(mode);
-    for (int64_t block = most(split * ${JOINS}, g->begin); block < end; block++) {
-        const float *k = keys_of_block(x, block, &ld);
-        scores_fourth(g->across, k, scores, ld, 4 * ld, -3 * ld);
-        hide_fourth(x, g, block, scores);
-        words_fourth(x->w->trip, probs);
-        const float *v = values_of_block(x, block, &ld);
-        const float *next = (const float *)(const void *)place_of(x, a->v, x->s->v_at, a->v_stride, block * ${KEYS} + ${AWAY});
-        values_chained(probs, v, g->o, ld, ahead(x, (block + 1) * ${KEYS}), next);
-    }
+    for (int64_t block = begin; block < from; block++)
+        meet_chained(x, g, block);
+    meet_all_chained(x, g, from, to);
+    for (int64_t block = to; block < end; block++)
+        meet_chained(x, g, block);
     flush_no_more(mode);
     straighten_chained(g->o);
     spread_sums(g->sums);

@@ -44,7 +44,8 @@ static const char *const names_of[BATCHES][UNITS] = {
     {"tiles_on", "tiles_off", "values_parted"},
     {"flush", "flush_no_more", "words_across", "words_fourth", "values_chained", "straighten_chained", "spread_sums",
      "fold_chained", "extents_chained"},
-    {"tiles_on", "tiles_off", "pack_k", "scores_across", "scores_fourth"},
+    {"tiles_on", "tiles_off", "pack_k", "scores_across", "flush", "flush_no_more", "scores_fourth", "words_fourth", "values_chained",
+     "blocks_chained"},
 };
 
 struct suite {
@@ -416,7 +417,7 @@ static int check_values_chained(const struct suite *s, int form, uint64_t *rando
     for (int64_t i = 0; i < (2 * PAIRED + 1) * COLUMN; i++)
         before[i] = o[i] *= least;
     CALL(4, "flush", AT(&mode));
-    CALL(4, "values_chained", AT(p), AT(v), AT(o), APART_V / 2, AT(v), AT(v));
+    CALL(4, "values_chained", AT(p), AT(v), AT(o), APART_V / 2, AT(v));
     CALL(4, "flush_no_more", AT(&mode));
     for (int64_t r = 0; r < FEW && !failed; r++)
         for (int64_t c = 0; c <= PARTED && !failed; c++) {
@@ -449,7 +450,7 @@ static int check_words_fourth(const struct suite *s, int form, uint64_t *random)
             pairs[s->scores + k * SIDE + r] = fourth[s->scores + k % 4 * 64 + k / 4 * 4 + r] = x;
         }
     CALL(4, "words_across", AT(pairs), AT(pairs + s->scores), AT(pairs + s->probs), AT(pairs), 0);
-    CALL(4, "words_fourth", AT(fourth), AT(fourth + s->probs));
+    CALL(4, "words_fourth", AT(fourth), AT(fourth + s->probs), AT(fourth), 0);
     for (int64_t r = 0; r < FEW && !failed; r++)
         for (int64_t i = 0; i < KEYS && !failed; i++) {
             uint16_t words[2];
@@ -508,7 +509,7 @@ static int check_scores_fourth(const struct suite *s, int form, uint64_t *random
     CALL(5, "pack_k", AT(q), AT(pairs), DIM);
     CALL(5, "tiles_on", 0);
     CALL(5, "scores_across", AT(pairs), AT(k), AT(across), APART / 2, AT(k));
-    CALL(5, "scores_fourth", AT(pairs), AT(k), AT(fourth + s->scores), APART / 2, 4 * (APART / 2), -3 * (APART / 2));
+    CALL(5, "scores_fourth", AT(pairs), AT(k), AT(fourth + s->scores), APART / 2, 4 * (APART / 2), AT(k));
     CALL(5, "tiles_off", 0);
     for (int64_t i = 0; i < FEW * KEYS && !failed; i++) {
         const int64_t r = i % FEW, key = i / FEW;
@@ -517,6 +518,40 @@ static int check_scores_fourth(const struct suite *s, int form, uint64_t *random
             failed = wrong(lowerings[form].name, "score of few rows", i, (double)*b, (double)*a);
     }
     free(across), free(fourth);
+    return failed;
+}
+
+/* Blocks one after another give what each of them gives by itself. */
+static int check_blocks_chained(const struct suite *s, int form, uint64_t *random)
+{
+    enum { BLOCKS = 3, ALL = BLOCKS + 2, O = (2 * PAIRED + 1) * COLUMN };
+    static uint16_t q[SIDE * DIM], k[ALL * KEYS * APART], v[ALL * KEYS * APART_V];
+    static float pairs[SIDE * DIM / 2], o[2][O];
+    float *w = space_of(s, random, 0.3f), *with[] = {pairs, w, o[1]}, *of[2 * ALL];
+    int32_t mode;
+    int failed = 0;
+    fill_normal(q, DTYPE_BF16, SIDE * DIM, random_next(random)), fill_normal(k, DTYPE_BF16, ALL * KEYS * APART, random_next(random));
+    fill_normal(v, DTYPE_BF16, ALL * KEYS * APART_V, random_next(random)), fill_normal(o[0], DTYPE_F32, O, random_next(random));
+    memcpy(o[1], o[0], sizeof o[0]);
+    CALL(5, "pack_k", AT(q), AT(pairs), DIM);
+    CALL(5, "tiles_on", 0);
+    CALL(5, "flush", AT(&mode));
+    for (int64_t i = 0; i < ALL; i++) { /* in another order in memory */
+        uint16_t *keys = k + (i * 2 + 1) % ALL * KEYS * APART, *values = v + (i * 3 + 2) % ALL * KEYS * APART_V;
+        of[2 * i] = (float *)(void *)keys, of[2 * i + 1] = (float *)(void *)values;
+        if (i >= BLOCKS)
+            continue;
+        CALL(5, "scores_fourth", AT(pairs), AT(keys), AT(w + s->scores), APART / 2, 4 * (APART / 2), AT(keys));
+        CALL(5, "words_fourth", AT(w), AT(w + s->probs), AT(keys), 0);
+        CALL(5, "values_chained", AT(w + s->probs), AT(values), AT(o[0]), APART_V / 2, AT(values));
+    }
+    CALL(5, "blocks_chained", AT(with), AT(of), BLOCKS, APART / 2, 4 * (APART / 2), APART_V / 2);
+    CALL(5, "flush_no_more", AT(&mode));
+    CALL(5, "tiles_off", 0);
+    for (int64_t i = 0; i < O && !failed; i++)
+        if (!same(&o[0][i], &o[1][i], 4))
+            failed = wrong(lowerings[form].name, "output of blocks", i, (double)o[1][i], (double)o[0][i]);
+    free(w);
     return failed;
 }
 
@@ -529,7 +564,7 @@ static int (*const checks[BATCHES][CHECKS])(const struct suite *, int, uint64_t 
     {check_parted, check_straight},
     {check_values_parted},
     {check_words_fourth, check_values_chained, check_few_rows},
-    {check_scores_fourth},
+    {check_scores_fourth, check_blocks_chained},
 };
 
 static int check_all(void *arg)
