@@ -156,12 +156,13 @@
 %# Whether scores are made of the integers that keys are stored as, and queries in bf16 made integers of 16 bits: where products of these
 %# cost less than widening. For blocks that is where a vector is less than one. A sum has 32 bits. FACTORS and what is behind them: few_tiles.t.
 % let LDW = LDQ/2
-%# Keys in blocks as vectors of quarters of blocks.
+%# Keys in blocks as vectors of quarters of blocks, which rows of queries have four times, too.
 % let QUARTERS = COUPLES and BLOCKS
+% let LDH = QUARTERS ? 4*LDW : LDW
 % let INTEGERS = FEW and TILED and (BYTE_TILES or not TILES) and TQ == "bf16" and has_op("products") and (TKV == "int8" or BLOCKS and (W == 8 or BYTE_TILES or COUPLES and TKV == "q8_0")) and HD % (2*W) == 0 and HD <= 512
 % let ADDS = has_op("dotwords")
 % let INTS = SCORES + 2*BUFFER
-% let FACTORS = INTS + R*LDW
+% let FACTORS = INTS + R*LDH
 %# Where tiles are multiplied, the queries stand there as tiles; of bytes behind the integers, which are then half as large, so that each is
 %# two signed bytes.
 % let Q_TILES = BYTE_TILES ? FACTORS + 2*W : INTS
@@ -326,6 +327,7 @@
 % end
 % if QUARTERS
 % micro in_quarters
+% micro four_times
 % end
 % if QUARTERS and not INTEGERS
 % micro score_quarters

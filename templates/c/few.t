@@ -107,7 +107,12 @@ static void digits_of(const int32_t *integers, int32_t *to)
 static void integers_of(const ${CQ} *q, float *to)
 {
     float row[${2*R}], worst = 0.0f, scale = to[${R*LDQ}];
+% if QUARTERS
+    pack_integers(q, (int32_t *)(void *)(to + ${FACTORS - R*LDW}), row, ${LDQ});
+    four_times((const ${CQ} *)(const void *)(to + ${FACTORS - R*LDW}), to + ${INTS});
+% else
     pack_integers(q, (int32_t *)(void *)(to + ${INTS}), row, ${LDQ});
+% end
     for (int64_t r = 0; r < ${R}; r++)
         worst = row[2 * r + 1] > worst || row[2 * r + 1] != row[2 * r + 1] ? row[2 * r + 1] : worst; /* a NaN stays */
     for (int64_t l = 0; l < ${W}; l++)
@@ -162,7 +167,8 @@ static void pack(const struct rows *x, const struct space *w)
 % elif CODES
         in_eights((const ${CQ} *)w->stage, to + ${INTS});
 % elif QUARTERS and TILED
-        in_quarters((const ${CQ} *)w->stage, to + ${INTS});
+        in_quarters((const ${CQ} *)w->stage, to + ${FACTORS - R*LDW});
+        four_times((const ${CQ} *)(const void *)(to + ${FACTORS - R*LDW}), to + ${INTS});
 % elif TILES
         tiles_of((const ${CQ} *)w->stage, to + ${Q_TILES});
 % end

@@ -13,14 +13,13 @@ static double block_scale(const struct job *j, int p, int64_t block)
     return (double)dtype_load(DTYPE_F16, &half, 0);
 }
 
-/* Where a vector of a key's numbers has column d: 16 bytes of each of four blocks stand in its quarters, and of these the
- * lower and the upper four bits of even bytes, and of odd ones; or even bytes of first halves, odd ones, and those of the
- * others. */
+/* Where a row of queries has column d: of each block the lower and the upper four bits of even bytes, and of odd ones; or the even
+ * bytes of its first half, the odd ones, and those of the other half. */
 static int64_t turned(const struct job *j, int64_t d)
 {
     const int64_t byte = d % 16, half = d % 32 / 16;
-    const int64_t vector = j->kv == DTYPE_Q4_0 ? byte % 2 * 2 + half : half * 2 + byte % 2;
-    return d / 128 * 128 + vector * 32 + d % 128 / 32 * 8 + byte / 2;
+    const int64_t part = j->kv == DTYPE_Q4_0 ? byte % 2 * 2 + half : half * 2 + byte % 2;
+    return d / 32 * 32 + part * 8 + byte / 2;
 }
 
 static void in_quarters(struct job *j)
@@ -34,6 +33,25 @@ static void in_quarters(struct job *j)
             memcpy(&to[i * z->HD + turned(j, d)], j->arg[0].before + 2 * (i * z->HD + d), 2);
     for (int64_t i = 0; i < z->R * z->HD / 2; i++)
         want_integer(j, 1, i, (int32_t)(to[2 * i] | (uint32_t)to[2 * i + 1] << 16));
+}
+
+static void four_times(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    memory(j, 0, j->q, z->R * z->HD);
+    memory(j, 1, DTYPE_F32, 2 * z->R * z->HD);
+    for (int64_t i = 0; i < 2 * z->R * z->HD; i++) {
+        int32_t pair;
+        memcpy(&pair, j->arg[0].before + 4 * (i / 16 * 4 + i % 4), 4);
+        want_integer(j, 1, i, pair);
+    }
+}
+
+/* Writes a word where a row of queries has it, which is in four places from word `at` on. */
+static void set_four(struct job *j, int64_t at, int64_t i, uint16_t word)
+{
+    for (int64_t copy = 0; copy < 4; copy++)
+        memcpy(j->arg[0].before + 2 * (at + i / 8 * 32 + copy * 8 + i % 8), &word, 2);
 }
 
 static void spread_blocks(struct job *j)
@@ -113,19 +131,22 @@ static double product(const struct job *j, int64_t i, int64_t key, int64_t ld, d
 
 static double pair_at(const struct job *j, int64_t i)
 {
-    return (double)dtype_load(DTYPE_BF16, j->arg[0].before, 2 * j->z.INTS + i);
+    return (double)dtype_load(DTYPE_BF16, j->arg[0].before, 2 * j->z.INTS + i / 8 * 32 + i % 8);
 }
 
 static void score_quarters(struct job *j)
 {
     const struct sizes *z = &j->z;
     const int64_t row = z->HD / 32, ld = row + j->kind % 3 * 2;
-    memory(j, 0, DTYPE_F32, z->INTS + z->R * z->LDW);
+    memory(j, 0, DTYPE_F32, z->INTS + 4 * z->R * z->LDW);
     memory(j, 1, j->kv, (z->BK - 1) * ld + row);
     memory(j, 2, DTYPE_F32, z->R * z->BK);
     integer(j, 3, step(j, ld));
-    for (int64_t i = 0; i < z->R * z->HD; i++)
-        dtype_store(DTYPE_BF16, j->arg[0].before, 2 * z->INTS + i, random_normal(&j->random));
+    for (int64_t i = 0; i < z->R * z->HD; i++) {
+        uint16_t word;
+        dtype_store(DTYPE_BF16, &word, 0, random_normal(&j->random));
+        set_four(j, 2 * z->INTS, i, word);
+    }
     const double scale = (double)get(j, 0, z->R * z->LDQ);
     for (int64_t c = 0; c < z->BK; c++)
         for (int64_t i = 0; i < z->R; i++) {
@@ -137,7 +158,7 @@ static void score_quarters(struct job *j)
 static double integer_at(const struct job *j, int64_t i)
 {
     int16_t n;
-    memcpy(&n, j->arg[0].before + 2 * i, 2);
+    memcpy(&n, j->arg[0].before + 2 * (i / 8 * 32 + i % 8), 2);
     return n;
 }
 
@@ -145,14 +166,14 @@ static void score_eights(struct job *j)
 {
     const struct sizes *z = &j->z;
     const int64_t row = z->HD / 32, ld = row + j->kind % 3 * 2;
-    memory(j, 0, DTYPE_INT8, 2 * z->R * z->HD);
+    memory(j, 0, DTYPE_INT8, 8 * z->R * z->HD);
     memory(j, 1, j->kv, (z->BK - 1) * ld + row);
     memory(j, 2, DTYPE_F32, z->R * z->BK);
     memory(j, 3, DTYPE_F32, z->W + 1);
     integer(j, 4, step(j, ld));
     for (int64_t i = 0; i < z->R * z->HD; i++) {
         const int16_t n = (int16_t)(j->kind == 1 ? 32640 : random_below(&j->random, 65281) - 32640);
-        memcpy(j->arg[0].before + 2 * i, &n, 2);
+        set_four(j, 0, i, (uint16_t)n);
     }
     double top = 0;
     for (int64_t c = 0; c < z->BK; c++) {
@@ -171,6 +192,7 @@ const struct model pair_models[] = {
     {"in_eights", in_eights},
     {"score_codes", score_codes},
     {"in_quarters", in_quarters},
+    {"four_times", four_times},
     {"spread_blocks", spread_blocks},
     {"score_quarters", score_quarters},
     {"score_eights", score_eights},
