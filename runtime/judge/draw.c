@@ -292,7 +292,7 @@ static void fill_scales(const struct drawn *d, const struct variant *v, const st
                 const int64_t k = reference_key_at(v, args, f->k_scales_stride, b, g, j);
                 const int64_t value = reference_key_at(v, args, f->v_scales_stride, b, g, j);
                 ((float *)(uintptr_t)f->k_scales)[k] = scale_at(d, k);
-                ((float *)(uintptr_t)f->v_scales)[value] = scale_at(d, ~value);
+                ((float *)(uintptr_t)f->v_scales)[value] = scale_at(d, ~value) * d->value_scale;
             }
 }
 
@@ -327,6 +327,7 @@ int draw_features(const struct variant *v, const struct draw *w, uint64_t seed, 
     seed = mix(seed, w->q_len * 1024 + w->batch, w->kv_len * 1024 + w->heads); /* one seed may serve many problems */
     struct chance c = {mix(seed, 0, 0)};
     *out = (struct drawn){.masked = w->masked,
+                          .value_scale = w->value_scale != 0 ? w->value_scale : 1,
                           .seed = seed,
                           .q_count = {w->batch, w->heads, w->q_len},
                           .kv_count = {w->batch, w->kv_heads, w->kv_len}};

@@ -32,6 +32,7 @@ struct draw {
     float sink;        /* for every head; 0: random */
     int64_t page_size; /* 0: by chance */
     bool even_scales;  /* of narrow K and V: all rows of a head share one; false: by chance */
+    float value_scale; /* what all of V are times; 0: 1 */
     enum draw_masked masked;
 };
 
@@ -52,6 +53,7 @@ struct drawn {
     int64_t q_count[3],
         kv_count[3]; /* the sides of Q and O, and of K and V, as they lie in memory: batch or page, head, row */
     enum draw_masked masked;
+    float value_scale;
     uint64_t seed;
 };
 

@@ -384,6 +384,34 @@ static void test_sinks_beside_one_narrow_key(void **state)
     assert_int_equal(failed, 0);
 }
 
+/* Values whose scales are all small or all large: nothing that a kernel makes of the scales beside a tile may depend on their
+ * size. Tiles lose terms below 2**-126, so that values may not be below 2**-96 there. */
+static void test_sizes_of_narrow_values(void **state)
+{
+    static const float sizes[] = {0x1p-70f, 0x1p-30f, 0x1p60f};
+    enum { SIZES = sizeof sizes / sizeof *sizes };
+    int tried = 0, failed = 0, splits = 0;
+    for (int k = 0; k < ISA_COUNT * 2 * 2 * SIZES; k++) {
+        struct fixture f = *(const struct fixture *)*state;
+        const enum isa isa = (enum isa)(k % ISA_COUNT);
+        const bool split = k / ISA_COUNT % 2;
+        struct edge edge = {.shape = {"sizes of values", 1, 4, 2, split ? 2 : 35, 201}, .rows = ROWS_NONE_EMPTY};
+        struct variant v = variant_default(isa);
+        struct gen_error err;
+        edge.shape.draw.value_scale = sizes[k / ISA_COUNT / 4];
+        variant_set_dtypes(&v, DTYPE_BF16, k / ISA_COUNT / 2 % 2 ? DTYPE_INT8 : DTYPE_FP8, DTYPE_BF16);
+        v.field[F_HEAD_DIM] = 128;
+        if (split)
+            v.field[F_SPLIT] = 2048, v.field[F_TILE_Q] = v.field[F_TILE_K] = 64, v.field[F_ROWS] = v.field[F_VECS] = 4;
+        if (isa_language(isa) != LANGUAGE_C || !f.cpu.isa[isa] || gen_check(f.gen, &v, &err) != 0)
+            continue;
+        failed += try_variant(&f, &edge, &v);
+        tried++, splits += split;
+    }
+    assert_true(splits >= 2 * SIZES && tried - splits >= 2 * SIZES);
+    assert_int_equal(failed, 0);
+}
+
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof *f);
@@ -498,6 +526,7 @@ int main(void)
         cmocka_unit_test(test_v_a_view_of_k),
         cmocka_unit_test(test_sinks),
         cmocka_unit_test(test_sinks_beside_one_narrow_key),
+        cmocka_unit_test(test_sizes_of_narrow_values),
         cmocka_unit_test(test_lowest_float_as_bias),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
