@@ -44,8 +44,8 @@ static const char *const names_of[BATCHES][UNITS] = {
     {"tiles_on", "tiles_off", "values_parted"},
     {"flush", "flush_no_more", "words_across", "words_fourth", "values_chained", "straighten_chained", "spread_sums",
      "fold_chained", "extents_chained"},
-    {"tiles_on", "tiles_off", "pack_k", "scores_across", "flush", "flush_no_more", "scores_fourth", "words_fourth", "values_chained",
-     "blocks_chained"},
+    {"tiles_on", "tiles_off", "pack_k", "scores_across", "flush", "flush_no_more", "scores_fourth", "words_fourth",
+     "values_chained", "blocks_chained"},
 };
 
 struct suite {
@@ -530,7 +530,8 @@ static int check_blocks_chained(const struct suite *s, int form, uint64_t *rando
     float *w = space_of(s, random, 0.3f), *with[] = {pairs, w, o[1]}, *of[2 * ALL];
     int32_t mode;
     int failed = 0;
-    fill_normal(q, DTYPE_BF16, SIDE * DIM, random_next(random)), fill_normal(k, DTYPE_BF16, ALL * KEYS * APART, random_next(random));
+    fill_normal(q, DTYPE_BF16, SIDE * DIM, random_next(random));
+    fill_normal(k, DTYPE_BF16, ALL * KEYS * APART, random_next(random));
     fill_normal(v, DTYPE_BF16, ALL * KEYS * APART_V, random_next(random)), fill_normal(o[0], DTYPE_F32, O, random_next(random));
     memcpy(o[1], o[0], sizeof o[0]);
     CALL(5, "pack_k", AT(q), AT(pairs), DIM);
