@@ -435,9 +435,10 @@ static double split_cycles(const struct variant *v, const struct shape *s, const
     const double rest = s->coupled >= 1 ? 0 : s->bk * key * ((int64_t)s->all % f[F_TILE_K] ? 1.5 : 0.25);
     const double compute = blocks * (keys * key + tile + rest) + (tiled ? chunks * keys * opened_cycles(s) : 0) + copy;
     /* A tile is fetched while the one before it is computed: keys, and values, of more than a page are late. So are, by a little,
-     * rows that are read in pieces. Pairs of narrow values take so long that tiles of fewer keys are late instead: on a Zen 4 those
-     * of 128 keys take 0.83 to 0.94 of the time from memory that those of 32 take. */
-    const double page = s->coupled < 1 ? 96 / s->bk : s->bk * (s->d + s->dv) * s->element / 8192;
+     * rows that are read in pieces. Pairs of narrow values take so long that tiles of fewer keys than these are late instead, and
+     * those of more are little slower: measured from memory on a Zen 4. */
+    const double best = dtype_values(variant_dtype_kv(v)) > 1 ? 128 : 64;
+    const double page = s->coupled < 1 ? 1 + (s->bk != best) : s->bk * (s->d + s->dv) * s->element / 8192;
     const double late = maker_of(cpu)->prefetches ? 1 : (page > 2 ? 1.3 : page > 1 ? 1.15 : 1) * (full > 0 ? 1.04 : 1);
     /* The first rows of a chunk fetch a tile, and the others read it again. */
     const double again = s->wide ? (blocks - chunks) * keys * (s->d + s->dv) * s->element / IN_L2 : 0;
