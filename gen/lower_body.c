@@ -161,7 +161,7 @@ static void declare(struct buf *out, const struct unrolled *u, int v)
 {
     const struct val *x = &u->val[v];
     if (x->list)
-        buf_printf(out, "%s *const *", x->type->c_element);
+        buf_printf(out, "%s%s *const *", x->written ? "" : "const ", x->type->c_element);
     else if (x->pointer)
         buf_printf(out, "%s%s *", x->written ? "" : "const ", x->type->c_element);
     else

@@ -170,6 +170,7 @@ enum node_kind {
     NODE_BUMP,
     NODE_POINTER,
     NODE_TAKE,
+    NODE_ALIAS,
     NODE_INTEGER,
     NODE_WEAVE
 };
@@ -195,11 +196,11 @@ struct node {
     const char *type;  /* the declared type's name, or an env name whose text it is; NULL: f32, or mask */
     int terms;
     struct term term[OPERANDS_MAX];
-    /* UNROLL, LOOP, LET, ASSERT, IF, BUMP, POINTER, TAKE, INTEGER; WEAVE: body is the first stream, otherwise the
+    /* UNROLL, LOOP, LET, ASSERT, IF, BUMP, POINTER, TAKE, ALIAS, INTEGER; WEAVE: body is the first stream, otherwise the
      * second */
     const char *name;  /* loop variable, let's name, bumped pointer; WEAVE: the op whose statements count, or NULL:
                         * all */
-    const char *other; /* POINTER, TAKE: source; BUMP, LOOP: the name, if the expression is just that; or NULL */
+    const char *other; /* POINTER, TAKE, ALIAS: source; BUMP, LOOP: the name, if the expression is just that; or NULL */
     const struct expr *expr; /* WEAVE: statements of the first stream for each that counts; NULL: so that both end
                               * together */
     const char *message;
@@ -208,7 +209,8 @@ struct node {
 };
 struct parameter {
     const char *name, *type; /* type NULL: int */
-    bool list;               /* of pointers */
+    bool list;               /* of pointers, */
+    const struct expr *when; /* where this holds; elsewhere it is a pointer. NULL: always */
 };
 enum { PARAMETERS_MAX = 6 };
 struct macro {
@@ -216,6 +218,7 @@ struct macro {
     const char *name[OPERANDS_MAX]; /* of each operand */
     struct place place;
     struct node *body;
+    bool part; /* its statements are lines of their own in C, as if they stood in its caller; others share one */
 };
 struct micro {
     const char *name;
@@ -232,7 +235,7 @@ struct micro_file {
     struct macro *macro[MICROS_MAX];
     const char *macro_key[MICROS_MAX]; /* macro[i]->pattern.key, side by side for the search */
 };
-/* Reads text that holds `micro` and `macro` blocks, which indentation delimits. Types in macro patterns are names until
+/* Reads text that holds `micro`, `macro` and `part` blocks, which indentation delimits. Types in macro patterns are names until
  * they are compared, so t may be NULL. line is the first line's number. */
 int micro_parse(struct micro_file *f, struct arena *a, struct names *names, const char *file, int line,
                 const char *text, size_t size, struct gen_error *err);
@@ -280,6 +283,7 @@ struct val {
     enum reg_class cls;
     bool pointer, parameter, written; /* written: a pointer stored through */
     bool list;                        /* of pointers; and a pointer itself */
+    int list_of;                      /* for a pointer: the list that it was taken from, or -1 */
     bool known;                       /* an integer that has this value: */
     int64_t number;
     int first, last;                  /* instructions */

@@ -73,13 +73,18 @@ static struct node *simple_statement(struct parser *p, struct lexer *l)
     return n->key ? n : NULL;
 }
 
-/* ptr NAME = POINTER [+ NUMBER], or ptr NAME = LIST[NUMBER] */
+/* ptr NAME = POINTER [+ NUMBER], or ptr NAME = LIST[NUMBER], or ptr NAME is POINTER */
 static struct node *pointer_statement(struct parser *p, struct lexer *l)
 {
     struct node *n = new_node(p, l, NODE_POINTER);
-    if (!n || !(n->name = take_name(p->names, l)) || !lex_expect(l, "=") || !(n->other = take_name(p->names, l)))
+    if (!n || !(n->name = take_name(p->names, l)))
         return NULL;
-    if (lex_accept(l, "[")) {
+    const bool is = lex_accept(l, "is");
+    if ((!is && !lex_expect(l, "=")) || !(n->other = take_name(p->names, l)))
+        return NULL;
+    if (is)
+        n->kind = NODE_ALIAS;
+    else if (lex_accept(l, "[")) {
         n->kind = NODE_TAKE;
         if (!(n->expr = expr_parse(p->a, l)) || !lex_expect(l, "]"))
             return NULL;
@@ -331,6 +336,8 @@ static int parameters(struct parser *p, struct micro *m, struct lexer *l)
         if (!(q->type = take_name(p->names, l)) || !lex_expect(l, "*"))
             return -1;
         q->list = lex_accept(l, "*");
+        if (q->list && lex_accept(l, "if") && !(q->when = expr_parse(p->a, l)))
+            return -1;
         p->pointer[p->pointers++] = q->name;
     }
     return l->token.kind == TOKEN_END
@@ -360,6 +367,8 @@ static int macro_block(struct parser *p, struct micro_file *f, struct lexer *l)
         return lex_fail(l, "too many macros; expected at most %d", MICROS_MAX);
     f->macro[f->macros++] = m;
     m->place = l->place;
+    m->part = lex_is(l, "part");
+    lex_next(l);
     if (pattern_parse(&m->pattern, m->name, p->a, p->names, l))
         return -1;
     if (p->at >= p->lines || p->line[p->at].indent == 0)
@@ -425,13 +434,13 @@ int micro_parse(struct micro_file *f, struct arena *a, struct names *names, cons
         if (comment_above(&p, &comment))
             result = -1;
         else if (start_line(&p, &l))
-            result = lex_fail(&l, "the line is indented; expected micro or macro at the margin");
+            result = lex_fail(&l, "the line is indented; expected micro, macro or part at the margin");
         else if (lex_accept(&l, "micro"))
             result = micro_block(&p, f, &l, comment);
-        else if (lex_accept(&l, "macro"))
+        else if (lex_is(&l, "macro") || lex_is(&l, "part"))
             result = macro_block(&p, f, &l);
         else
-            result = lex_fail(&l, "found '%.*s'; expected micro or macro", l.token.size, l.token.at);
+            result = lex_fail(&l, "found '%.*s'; expected micro, macro or part", l.token.size, l.token.at);
     }
     free(p.line);
     return result;

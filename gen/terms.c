@@ -4,7 +4,7 @@
 
 #include "terms.h"
 
-enum { SLOTS_MAX = 1023, INSTS_MAX = 20000, OFFSET_MAX = 1 << 28 };
+enum { SLOTS_MAX = 2047, INSTS_MAX = 20000, OFFSET_MAX = 1 << 28 };
 
 /* ---- values ---- */
 
@@ -20,23 +20,26 @@ int terms_add_value(struct unroller *r, const struct val *v)
         u->val_room = room;
     }
     u->val[u->vals] = *v;
-    u->val[u->vals].reg = -1;
+    u->val[u->vals].reg = u->val[u->vals].list_of = -1;
     return u->vals++;
 }
 
-int terms_define(struct unroller *r, struct place place, const struct seen *at, const struct val *v)
+int terms_name(struct unroller *r, struct place place, const struct seen *at, int value)
 {
     if (!slots_grow(&r->slots))
         return gen_out_of_memory(r->err, "generator");
-    int value = terms_add_value(r, v);
     struct slot *s = slots_find(&r->slots, at->scope->id, at->name, at->indices, at->index);
-    if (value < 0)
-        return -1;
     if (!s->name && r->slots.count == SLOTS_MAX)
         return fail_at(r->err, place, "there are more than %d values; expected a smaller micro-kernel", SLOTS_MAX);
     r->slots.count += !s->name;
     *s = (struct slot){at->name, at->scope->id, at->indices, {at->index[0], at->index[1]}, value};
     return value;
+}
+
+int terms_define(struct unroller *r, struct place place, const struct seen *at, const struct val *v)
+{
+    int value = terms_add_value(r, v);
+    return value < 0 ? -1 : terms_name(r, place, at, value);
 }
 
 struct inst *terms_add_inst(struct unroller *r, enum inst_kind kind, struct place place)
@@ -171,6 +174,7 @@ int terms_define_pointer(struct unroller *r, struct place place, const char *nam
                     .type = r->u->val[source].type,
                     .cls = CLASS_INT,
                     .pointer = true,
+                    .list = kind == INST_POINTER && r->u->val[source].list,
                     .first = r->u->insts,
                     .last = r->u->insts,
                     .parent = parent};

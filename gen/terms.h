@@ -28,6 +28,7 @@ struct unroller {
     struct slots slots;
     int scopes, depth;
     int group; /* of instructions that C prints on one line */
+    int inside;  /* macros that are one line */
     int inlined; /* inside a trailing for, whose rounds share a line */
     int also;    /* inside an also */
 };
@@ -36,7 +37,8 @@ struct unroller {
 int terms_add_value(struct unroller *r, const struct val *v);
 struct inst *terms_add_inst(struct unroller *r, enum inst_kind kind, struct place place);
 
-/* The same value under the name that `at` leads to, which from then on means it. */
+/* The name that `at` leads to means that value from then on; and the same of a new value. The value's number is returned. */
+int terms_name(struct unroller *r, struct place place, const struct seen *at, int value);
 int terms_define(struct unroller *r, struct place place, const struct seen *at, const struct val *v);
 
 /* Defines a pointer by an instruction that makes it of the value `source` and a number. parent: of which pointer it is a part, -1:

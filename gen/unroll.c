@@ -44,7 +44,9 @@ static int expand(struct unroller *r, const struct macro *m, const struct node *
             return fail_at(r->err, n->place, "too many names; expected at most %d", ENV_MAX);
     }
     r->depth++;
+    r->inside += !m->part;
     int result = run(r, m->body, &s);
+    r->inside -= !m->part;
     r->depth--;
     env_leave(r->env, entries);
     return result;
@@ -82,8 +84,11 @@ static int add_op(struct unroller *r, const struct op *op, const struct node *n,
         if (i->arg[k].kind == ARG_VALUE || i->arg[k].kind == ARG_MEMORY)
             r->u->val[i->arg[k].value].last = r->u->insts - 1;
     }
-    for (int v = op->effect == EFFECT_STORE && i->arg[0].kind == ARG_MEMORY ? i->arg[0].value : -1; v >= 0; v = r->u->val[v].parent)
-        r->u->val[v].written = true;
+    for (int v = op->effect == EFFECT_STORE && i->arg[0].kind == ARG_MEMORY ? i->arg[0].value : -1; v >= 0;) {
+        struct val *x = &r->u->val[v];
+        x->written = true;
+        v = x->parent >= 0 ? x->parent : x->list_of;
+    }
     return 0;
 }
 
@@ -150,7 +155,20 @@ static int take(struct unroller *r, const struct node *n, struct scope *s)
         return fail_at(r->err, n->place, "'%s' is not a list of pointers; expected ptr NAME = LIST[NUMBER]", n->other);
     if (terms_offset(r, n->expr, n->place, &number))
         return -1;
-    return terms_define_pointer(r, n->place, n->name, s, INST_TAKE, source, number, -1);
+    if (terms_define_pointer(r, n->place, n->name, s, INST_TAKE, source, number, -1))
+        return -1;
+    r->u->val[r->u->vals - 1].list_of = source;
+    return 0;
+}
+
+/* ptr NAME is POINTER: another name for it, and no instruction. */
+static int alias(struct unroller *r, const struct node *n, struct scope *s)
+{
+    int source = terms_find(r, n->other, s, true);
+    if (source < 0)
+        return fail_at(r->err, n->place, "'%s' is not a pointer; expected ptr NAME is POINTER", n->other);
+    struct seen at = {.scope = s, .name = n->name};
+    return terms_name(r, n->place, &at, source) < 0 ? -1 : 0;
 }
 
 /* int NAME = NUMBER: in a register, for ops that take no number. */
@@ -279,7 +297,7 @@ static int unroll(struct unroller *r, const struct node *n, struct scope *s)
 static int run_one(struct unroller *r, const struct node *n, struct scope *s)
 {
     int64_t number;
-    if (r->depth == 0 && !r->inlined)
+    if (r->inside == 0 && !r->inlined)
         r->group++;
     switch (n->kind) {
     case NODE_STATEMENT: return statement(r, n, s);
@@ -288,6 +306,7 @@ static int run_one(struct unroller *r, const struct node *n, struct scope *s)
     case NODE_POINTER: return pointer(r, n, s);
     case NODE_BUMP: return bump(r, n, s);
     case NODE_TAKE: return take(r, n, s);
+    case NODE_ALIAS: return alias(r, n, s);
     case NODE_INTEGER: return integer(r, n, s);
     case NODE_WEAVE: return woven(r, n, s);
     case NODE_IF:
@@ -328,7 +347,11 @@ static int define_parameters(struct unroller *r, const struct micro *m, struct s
             const struct value *named = env_get(r->env, p->type, strlen(p->type));
             const char *type = named && named->text ? named->text : p->type;
             v.pointer = true;
-            v.list = p->list;
+            int64_t list = p->list;
+            if (p->when && expr_number(p->when, r->env, &list, r->err))
+                return -1;
+            v.list = list != 0;
+            v.written = v.list && !p->when; /* a list in all variants stays one of pointers that may be stored through */
             if (!(v.type = isa_type(r->u->isa, type, strlen(type))))
                 return fail_at(r->err, m->place, "unknown type '%s' of parameter '%s'; expected a type of isa %s", type,
                                p->name, r->u->isa->name);
@@ -340,10 +363,12 @@ static int define_parameters(struct unroller *r, const struct micro *m, struct s
     return 0;
 }
 
-static bool bumps(const struct node *n, const char *name)
+/* Whether a pointer of that name moves, perhaps by another name. A list has none. */
+static bool bumps(const struct node *n, const char *name, bool list)
 {
     for (; n; n = n->next)
-        if ((n->kind == NODE_BUMP && n->name == name) || bumps(n->body, name) || bumps(n->otherwise, name))
+        if ((n->kind == NODE_BUMP && n->name == name) || (n->kind == NODE_ALIAS && n->other == name && !list) ||
+            bumps(n->body, name, list) || bumps(n->otherwise, name, list))
             return true;
     return false;
 }
@@ -362,8 +387,8 @@ static int pass(struct unroller *r, const struct micro *m, int i, const struct n
     if (p->type ? !pointer : !integer)
         return fail_at(r->err, n->place, "'%s' of '%s' is something else here; expected %s", p->name, m->name,
                        p->type ? "a pointer" : "an integer");
-    if (p->type && bumps(m->body, p->name)) {
-        const int source = seen.arg.value;
+    const int source = seen.arg.value;
+    if (p->type && bumps(m->body, p->name, r->u->val[source].list)) {
         if (terms_define_pointer(r, n->place, p->name, s, INST_POINTER, source, seen.arg.number, source) < 0)
             return -1;
         return 0;
@@ -395,7 +420,9 @@ static int call(struct unroller *r, int back, const struct node *n, struct scope
         if (pass(r, callee->micro, i, n, &s, &c.arg[i]))
             return -1;
     r->depth++;
+    r->inside++;
     int result = run(r, callee->micro->body, &s);
+    r->inside--;
     r->depth--;
     env_leave(r->env, entries);
     c.end = r->u->insts;

@@ -35,7 +35,7 @@ static void print_arg(struct buf *out, const struct unrolled *u, const struct ar
 /* An instruction a line: the op's name, or what else it is, and its operands; memory as pointer+elements. */
 static void print_insts(struct buf *out, const struct unrolled *u)
 {
-    static const char *const kinds[] = {"", "loop", "end", "bump", "step", "pointer"};
+    static const char *const kinds[] = {"", "loop", "end", "bump", "step", "pointer", "take"};
     buf_puts(out, "");
     for (int i = 0; i < u->insts; i++) {
         const struct inst *inst = &u->inst[i];
@@ -245,6 +245,32 @@ static void test_calls(void **state)
     buf_free(&c);
 }
 
+/* A parameter that is a list for some variants, and another name for what is a pointer in others; and a part, whose statements are lines of
+ * their own in C where those of a macro share one. */
+static void test_lists(void **state)
+{
+    static const char *const insts[] = {"load x at+0\nbump at 2\nload y at+1\n", "take row at 1\nload x row+0\nbump row 2\nload y row+1\n"};
+    (void)state;
+    for (int way = 0; way < 4; way++) {
+        const bool list = way / 2, part = way % 2;
+        struct gen_error err = {0};
+        struct buf text = {0}, out = {0}, c = {0}, expected = {0};
+        buf_printf(&text,
+                   "micro m(at: f32** if N == %d, d: f32*)\n  if N == %d: ptr row = at[1]\n  else: ptr row is at\n"
+                   "  vec x = row[0]\n  row += 2\n  finish(d[1], x, row)\n"
+                   "%s finish(there, value, from)\n  vec y = from[1]\n  there[0] = y\n  there[2] = value\n",
+                   list ? 3 : 4, list ? 3 : 4, part ? "part" : "macro");
+        buf_printf(&expected, "%sstore d+1 y\nstore d+3 x\n", insts[list]);
+        if (write_called(text.data, &out, &c, &err))
+            fail_msg("%s\n%s", text.data, err.text);
+        assert_string_equal(out.data, expected.data);
+        assert_non_null(strstr(c.data, list ? "(const float *const *at, float *d)" : "(const float *at, float *d)"));
+        assert_non_null(strstr(c.data, part ? "\n    v_store(d + 1, y);\n" : "; v_store(d + 1, y); "));
+        buf_free(&text), buf_free(&out), buf_free(&c), buf_free(&expected);
+    }
+    is_wrong("  vec x = 0\n  ptr t is x\n", "t.micro:3: error: 'x' is not a pointer; expected ptr NAME is POINTER");
+}
+
 /* One micro-kernel without what stands under an also, and with it: in C one function, and two that call it. */
 static void test_also(void **state)
 {
@@ -420,8 +446,8 @@ static void test_wrong_blocks(void **state)
              "t.micro:2: error: there are more than 1000000 rounds in all; expected fewer");
     is_wrong("", "t.micro:1:41: error: nothing stands below; expected the micro-kernel's lines");
     is_wrong_in("avx512", "  vec x = 0\n",
-                "t.micro:1:3: error: the line is indented; expected micro or macro at the margin");
-    is_wrong_in("avx512", "vec x = 0\n", "t.micro:1:1: error: found 'vec'; expected micro or macro");
+                "t.micro:1:3: error: the line is indented; expected micro, macro or part at the margin");
+    is_wrong_in("avx512", "vec x = 0\n", "t.micro:1:1: error: found 'vec'; expected micro, macro or part");
     is_wrong_in("avx512", "micro m(q: f32*)\nvec x = 0\n",
                 "t.micro:1:17: error: nothing stands below; expected the micro-kernel's lines");
     is_wrong_in("avx512", "micro m\n  vec x = 0\n", "t.micro:1:8: error: the line ends here; expected '('");
@@ -470,7 +496,7 @@ static void test_too_much(void **state)
              "    t3 += 1; t4 += 1; t5 += 1; t6 += 1; t7 += 1; t8 += 1; t9 += 1; t10 += 1; t11 += 1\n",
              "t.micro:13: error: m needs 16 integer registers; expected at most 15, all that isa avx512 has");
     is_wrong("  vec a[i] = 0 for i<20000\n",
-             "t.micro:2: error: there are more than 1023 values; expected a smaller micro-kernel");
+             "t.micro:2: error: there are more than 2047 values; expected a smaller micro-kernel");
     is_wrong(
         "  unroll i < 2000: d[i] = q[i]; d[0] = x\n",
         "t.micro:2: error: isa avx512 has no op 'memory:f32 = memory:f32'; expected one of its table's written forms");
@@ -618,7 +644,7 @@ int main(void)
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_operands),
         cmocka_unit_test(test_sugar),
-        cmocka_unit_test(test_macros), cmocka_unit_test(test_calls), cmocka_unit_test(test_also),
+        cmocka_unit_test(test_macros), cmocka_unit_test(test_calls), cmocka_unit_test(test_lists), cmocka_unit_test(test_also),
         cmocka_unit_test(test_wrong_calls),
         cmocka_unit_test(test_wrong_names),
         cmocka_unit_test(test_wrong_indices),
