@@ -36,7 +36,7 @@ struct trial_shape {
 
 /* Shapes that are likely to break kernels: one, primes, a tile and one more or less, more queries than keys, no keys,
  * every layout, and what the variant's features can do. Returns how many, at most TRIAL_SHAPES. */
-enum { TRIAL_SHAPES = 47 };
+enum { TRIAL_SHAPES = 49 };
 int trial_shapes(const struct variant *v, struct trial_shape out[TRIAL_SHAPES]);
 
 /* A random shape, small enough to be judged as a whole; the same for the same state. */

@@ -100,6 +100,8 @@ int trial_shapes(const struct variant *v, struct trial_shape out[TRIAL_SHAPES])
         {PACKED, {"more sequences than a warp has lanes", 70, 2, 1, 9, bk / 2 + 3, .layout = TRIAL_BSHD}},
         {PACKED, {"two tiles and other sequences", 3, 2, 2, bq + 70, 2 * bk + 5, .layout = TRIAL_BSHD}},
         {PAGED, {"pages of one key", 2, 2, 1, 5, bk + 3, .mixed_lens = true, .draw.page_size = 1}},
+        {PAGED, {"pages of sixteen keys", 2, 4, 2, 1, 5 * bk + 3, .mixed_lens = true, .draw.page_size = 16}},
+        {PAGED, {"pages of 48 keys", 1, 3, 1, 2, 6 * bk, .layout = TRIAL_BSHD, .draw.page_size = 48}},
         {PAGED, {"pages of a tile and one", 1, 2, 1, 3, 2 * bk + 3, .layout = TRIAL_BSHD, .draw.page_size = bk + 1}},
     };
     int n = 0;

@@ -42,7 +42,8 @@
 % let KB = max(1, W/R)
 %# Whether half a vector of pairs ends a row of keys; its other half is zeros when it is read.
 % let HALF = FEW and PAIRS and HD % (2*W) == W ? 1 : 0
-% let IN_PLACE = not PAGED and HD == LDQ*PER - HALF*W and HDV == LDO
+% let FILLED = HD == LDQ*PER - HALF*W and HDV == LDO
+% let IN_PLACE = FILLED and not PAGED
 %# Where numbers of fp8 are widened two vectors at a time. Registers that numbers of a narrow type pass through.
 % let TOGETHER = TKV == "fp8" and has_op("allcodes") ? 1 : 0
 %# Then kernels of few queries read numbers that are smaller by this than what is stored: scales of rows make up for it.
@@ -151,8 +152,19 @@
 % let INVERSES = LIGHTEST + W
 % let WORTH = INVERSES + W
 % let RESULTS = R*LDO + STATE
-% let TILED = IN_PLACE and not MODIFY and (TILES or PANELS*(R/VR) <= 8)
+% let TILED = FILLED and not MODIFY and (TILES or PANELS*(R/VR) <= 8)
 % let FP8_TILES = TILES and FEW and not BYTE_TILES
+%# Where keys are in pages such a tile is PIECES pieces, each of which lies in one page if a page has a multiple of PIECE rows. AHEAD: how far
+%# behind a tile's own pieces in a list those of values stand that it fetches; of blocks these are a tile further, as their scales are read a
+%# tile ahead. The first STARTS lines of a piece are fetched yet another tile earlier (BEGUN).
+% let PIECED = FEW and PAGED and TILED
+% let PIECE = PIECED and BK % 16 == 0 and 16 % KB == 0 and 16 % U == 0 ? 16 : BK
+% let PIECES = BK/PIECE
+% let AHEAD = PIECES*(COUPLES and BLOCKS ? 2 : 1)
+% let BEGUN = AHEAD + PIECES
+% let STARTS = 2
+%# From how many of them a trip over pairs of values takes its rows.
+% let SPANS = PIECES > 1 and KB == PIECE and P_PAIRS ? 2 : 1
 %# Whether scores are made of the integers that keys are stored as, and queries in bf16 made integers of 16 bits: where products of these
 %# cost less than widening. For blocks that is where a vector is less than one. A sum has 32 bits. FACTORS and what is behind them: few_tiles.t.
 % let LDW = LDQ/2
@@ -220,7 +232,11 @@
 % let SOME_S = SOME_V + round_up(DIRECT ? SOME*LDO*SIZE : PANELS*SOME/PER*NR*4, 64)
 % let SOME_P = SOME_S + round_up(BQ*BK*4, 64)
 % let SOME_STAGE = SOME_P + (PAIRS ? round_up(BQ*BK*2, 64) : 0)
-% let FEW_ALL = not FEW ? SOME_STAGE + round_up(max(max(STAGE, QROWS*LDQ*PER)*4, NARROW ? 0 : NR*LDQ*PER*SIZE), 64) : FEW_STAGE + round_up(max(max(R*LDQ*4, LDO*4), BK*R*4), 64)
+% let FEW_AT = FEW_STAGE + round_up(max(max(R*LDQ*4, LDO*4), BK*R*4), 64)
+%# Lists of the pieces of a split, of keys, values and the scales of both.
+% let LIST = SPLIT/PIECE + BEGUN
+% let FEW_LISTS = PIECED ? round_up((SCALED ? 4 : 2)*8*LIST, 64) : 0
+% let FEW_ALL = not FEW ? SOME_STAGE + round_up(max(max(STAGE, QROWS*LDQ*PER)*4, NARROW ? 0 : NR*LDQ*PER*SIZE), 64) : FEW_AT + FEW_LISTS
 % let AT_O = round_up(BQ, W)*LDQ*4
 % let AT_S = AT_O + round_up(BQ*LDO*4, 64)
 %# Behind scores are the largest ones of each row.
@@ -275,13 +291,19 @@
 % if SCALED
 % micro spread
 % end
+% if PIECED
+% micro fetch_starts
+% end
+% if SCALED and PIECED
+% micro fetch_scales
+% end
 % if QUARTERS
 % micro spread_blocks
 % end
-% if PANELS > 1 or LAST == NV
+% if not PIECED and (PANELS > 1 or LAST == NV)
 % micro value_rows with N = NV
 % end
-% if LAST != NV
+% if not PIECED and LAST != NV
 % micro value_rows as value_rest with N = LAST
 % end
 % if TILES

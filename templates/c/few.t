@@ -13,6 +13,17 @@ static struct space carve(float *at)
         at + ${SOME_STAGE/4}};
     return w;
 }
+% elif PIECED
+struct space { float *q, *part, *o; void *k, *v, *stage; const ${CKV} **k_at, **v_at;${SCALED ? " const float **k_scales_at, **v_scales_at;" : ""} };
+static struct space carve(float *at)
+{
+    struct space w = {at, at + ${FEW_PART/4}, at + ${FEW_O/4}, at + ${FEW_K/4}, at + ${FEW_V/4}, at + ${FEW_STAGE/4}, 0, 0${SCALED ? ", 0, 0" : ""}};
+    w.k_at = (const ${CKV} **)(void *)(at + ${FEW_AT/4}), w.v_at = w.k_at + ${LIST};
+% if SCALED
+    w.k_scales_at = (const float **)(void *)(w.v_at + ${LIST}), w.v_scales_at = w.k_scales_at + ${LIST};
+% end
+    return w;
+}
 % else
 struct space { float *q, *part, *o; void *k, *v, *stage; };
 static struct space carve(float *at)

@@ -11,7 +11,11 @@ static void limits(const struct rows *x, int64_t t, int64_t j, int64_t n, int32_
 }
 
 /* The n keys of a tile from key j on, their values, and those of the tile behind it, to be fetched ahead. */
+% if PIECED
+struct keys { const ${CKV} *const *k, *const *v; int64_t j, n, ldk, ldv; };
+% else
 struct keys { const ${CKV} *k, *v, *next_k, *next_v; int64_t j, n, ldk, ldv; };
+% end
 % if SCALED
 
 /* The scales of n keys from j on, and of their values, behind a tile's scores; zeros where the tile has fewer. */
@@ -39,6 +43,18 @@ static void scales_of(const struct rows *x, int64_t j, int64_t n, float *s)
 }
 % end
 
+% if PIECED and SCALED
+/* The same of a whole tile, by its pieces from number `at` on. */
+static void scales_at(const struct rows *x, const struct space *w, int64_t at, float *s)
+{
+    fetch_scales(w->k_scales_at + at, w->v_scales_at + at);
+    for (int64_t p = 0; p < ${PIECES}; p++) {
+        spread(w->k_scales_at[at + p], s + ${K_SCALES} + p * ${PIECE*R}, x->a->features->k_scales_stride[2], ${PIECE});
+        spread(w->v_scales_at[at + p], s + ${V_SCALES} + p * ${PIECE*R}, x->a->features->v_scales_stride[2], ${PIECE});
+    }
+}
+
+% end
 /* ${R} rows from row t on meet a tile; o is their block of results. Behind the tile's keys there are zeros. */
 static void one_tile(const struct rows *x, const struct space *w, int64_t t, const struct keys *y, float *o)
 {
@@ -47,7 +63,7 @@ static void one_tile(const struct rows *x, const struct space *w, int64_t t, con
 % if SCALED
     scales_of(x, j, n, s);
 % end
-    ${CODES ? "score_codes" : "score_rows"}(q, y->k, s, y->next_k, y->ldk);
+    ${CODES ? "score_codes" : "score_rows"}(q, y->k, s, ${PIECED ? "y->k" : "y->next_k"}, y->ldk);
 % if MODIFY
     modify(x, w, s, t, j, n);
 % end
@@ -60,6 +76,9 @@ static void one_tile(const struct rows *x, const struct space *w, int64_t t, con
     spread_blocks(y->v, s + ${VALUES_TIMES}, y->ldv);
 % end
     softmax_rows(s, o + ${R*LDO});
+% if PIECED
+    tile_values(s, y->v, o, y->ldv);
+% else
 % for c in 0..PANELS
 % for r in 0..R/VR
 % let ROW_AT = r*VR
@@ -68,6 +87,7 @@ static void one_tile(const struct rows *x, const struct space *w, int64_t t, con
 % let O_AT = ROW_AT*LDO + c*NR
 % let NEXT_AT = PASS_ROWS ? (c*(R/VR) + r)*(BK/SWEEPS) : (c*(R/VR) + r)*VALUE_LINES*LINE
     ${c < PANELS - 1 or LAST == NV ? "value_rows" : "value_rest"}(s${P_AT ? " + " : ""}${P_AT ? P_AT : ""}, y->v${V_AT ? " + " : ""}${V_AT ? V_AT : ""}, o${O_AT ? " + " : ""}${O_AT ? O_AT : ""}, s + ${PROBS + c*FIX_STEP + ROW_AT}, y->next_v${NEXT_AT ? " + " : ""}${NEXT_AT ? NEXT_AT : ""}${NEXT_AT and PASS_ROWS ? " * y->ldv" : ""}, y->ldv);
+% end
 % end
 % end
 }
@@ -256,8 +276,17 @@ static void whole_tiles(const struct rows *x, const struct space *w, const ${CKV
 % elif TILED
 /* Tiles one after another of which every row sees every key; o is the blocks of their results. A tile's values are multiplied after the
  * scores of the next tile are computed, so that nothing waits for its softmax. */
+% let NEXT_K = PIECED ? PIECES : BK
+% let TIMES_LDK = PIECED ? "" : " * ldk"
+% let TIMES_LDV = PIECED ? "" : " * ldv"
+% if PIECED
+static void whole_tiles(const struct rows *x, const struct space *w, int64_t at, int64_t count, float *o)
+{
+    const ${CKV} *const *k = w->k_at + at, *const *v = w->v_at + at;
+% else
 static void whole_tiles(const struct rows *x, const struct space *w, const ${CKV} *k, const ${CKV} *v, ${SCALED ? "int64_t j, " : ""}int64_t count, float *o)
 {
+% end
     int64_t ldk = x->a->k_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, ldv = x->a->v_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
     float *s = w->q + ${SCORES}, *before = s + ${BUFFER}, *end = o + over(x->count, ${R}) * ${RESULTS};
 % if INTEGERS
@@ -265,14 +294,20 @@ static void whole_tiles(const struct rows *x, const struct space *w, const ${CKV
 % end
     for (int64_t n = 0; n <= count; n++) {
         float *q = w->q, *to = s, *from = before;
+% if PIECED
+        if (n < count)
+            fetch_starts(k, v);
+% end
         if (n < count)
 % if SCALED or INTEGERS or QUARTERS
             for (float *to_o = o; to_o < end; to_o += ${RESULTS}, q += ${QUERIES}, to += ${QUERIES}) {
-% if SCALED
+% if SCALED and PIECED
+                scales_at(x, w, at + n * ${PIECES}, to);
+% elif SCALED
                 scales_of(x, j + n * ${BK}, ${BK}, to);
 % end
 % if QUARTERS
-                spread_blocks(v + (n > 0 ? ${BK} * ldv : 0), to + ${VALUES_TIMES}, ldv);
+                spread_blocks(v + (n > 0 ? ${NEXT_K}${TIMES_LDV} : 0), to + ${VALUES_TIMES}, ldv);
 % end
 % if INTEGERS
                 if (exact) {
@@ -297,13 +332,64 @@ static void whole_tiles(const struct rows *x, const struct space *w, const ${CKV
         if (n > 0) {
             for (float *to_o = o; to_o < end; to_o += ${RESULTS}, from += ${QUERIES})
                 tile_values(from, v, to_o, ldv);
-            v += ${BK} * ldv;
+            v += ${NEXT_K}${TIMES_LDV};
         }
-        k += ${BK} * ldk, to = s, s = before, before = to;
+        k += ${NEXT_K}${TIMES_LDK}, to = s, s = before, before = to;
     }
 }
 % end
 
+% if PIECED
+/* Lists the pieces of ${PIECE} keys, and of their values, from key j to the end of the tile that has key end - 1, and those of the tile${AHEAD > PIECES ? "s" : ""} behind it, which are
+ * only fetched; where a sequence has no more keys, its last piece stands for them. 0: pages are of such a size that a piece may lie in two. */
+static int list_pieces(const struct rows *x, const struct space *w, const ${CKV} *k, const ${CKV} *v, int64_t j, int64_t end)
+{
+    const struct attn_args *a = x->a;
+    const struct attn_features *f = a->features;
+    const int32_t *page = f->pages + x->s->b * f->page_stride + j / f->page_size;
+    int64_t row = j % f->page_size, count = over(end - j, ${BK}) * ${PIECES} + ${BEGUN};
+% if SCALED
+    const float *ks = f->k_scales + x->g * f->k_scales_stride[1], *vs = f->v_scales + x->g * f->v_scales_stride[1];
+% end
+    if (f->page_size % ${PIECE} != 0)
+        return 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (j < x->s->keys) {
+            w->k_at[i] = k + (page[0] * a->k_stride[0] + row * a->k_stride[2])${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
+            w->v_at[i] = v + (page[0] * a->v_stride[0] + row * a->v_stride[2])${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
+% if SCALED
+            w->k_scales_at[i] = ks + page[0] * f->k_scales_stride[0] + row * f->k_scales_stride[2];
+            w->v_scales_at[i] = vs + page[0] * f->v_scales_stride[0] + row * f->v_scales_stride[2];
+% end
+            j += ${PIECE}, row += ${PIECE};
+            if (row == f->page_size)
+                row = 0, page++;
+        } else {
+            w->k_at[i] = w->k_at[i - 1], w->v_at[i] = w->v_at[i - 1];
+% if SCALED
+            w->k_scales_at[i] = w->k_scales_at[i - 1], w->v_scales_at[i] = w->v_scales_at[i - 1];
+% end
+        }
+    }
+    return 1;
+}
+
+/* A tile that is not read by its pieces, so that lists lead to rows where they lie together, or to copies; and to those from key `next` on. */
+static void gather(const struct rows *x, const struct space *w, const ${CKV} *k, const ${CKV} *v, int64_t next, struct keys *y, const ${CKV} **k_at, const ${CKV} **v_at)
+{
+    const struct attn_args *a = x->a;
+    const ${CKV} *next_k = row_at(a, x->s, k, a->k_stride, next), *next_v = row_at(a, x->s, v, a->v_stride, next);
+    int64_t ldk = y->ldk, ldv = y->ldv;
+    k = keys_at(a, x->s, k, a->k_stride, y->j, y->n, ${BK}, ${HD/VALUES*BYTES}, ${KEY}, &y->ldk, (${CKV} *)w->k);
+    v = keys_at(a, x->s, v, a->v_stride, y->j, y->n, ${BK}, ${HDV/VALUES*BYTES}, ${VALUE}, &y->ldv, (${CKV} *)w->v);
+    for (int64_t p = 0; p < ${PIECES}; p++)
+        k_at[p] = k + p * ${PIECE} * y->ldk, v_at[p] = v + p * ${PIECE} * y->ldv;
+    for (int64_t p = 0; p < ${AHEAD}; p++)
+        k_at[p + ${PIECES}] = next_k + p * ${PIECE} * ldk, v_at[p + ${PIECES}] = next_v + p * ${PIECE} * ldv;
+    y->k = k_at, y->v = v_at;
+}
+
+% end
 /* All rows meet the keys of one split; o is the blocks of their results.${FP8_TILES ? " quick: by tiles, where they are whole." : ""} */
 static void ${FP8_TILES ? "walk_so" : "walk"}(const struct rows *x, const struct space *w, int64_t split, float *o${FP8_TILES ? ", int quick" : ""})
 {
@@ -316,9 +402,20 @@ static void ${FP8_TILES ? "walk_so" : "walk"}(const struct rows *x, const struct
     const ${CKV} *v = (const ${CKV} *)a->v + x->s->v_at + x->g * a->v_stride[1];
 % end
     int64_t end = least(x->end, (split + 1) * ${SPLIT}), j = most(split * ${SPLIT}, x->from / ${BK} * ${BK});
+% if PIECED
+    int64_t first = j;
+    int listed = j < end && list_pieces(x, w, k, v, j, end);
+% end
     begin(x, o);
     while (j < end) {
-% if TILED
+% if PIECED
+        int64_t whole = j < x->seen_from || !listed ? 0 : (least(end, x->seen_end) - j) / ${BK};
+        if (whole > 0) {
+            whole_tiles(x, w, (j - first) / ${PIECE}, whole, o);
+            j += whole * ${BK};
+            continue;
+        }
+% elif TILED
         int64_t whole = j < x->seen_from${FP8_TILES ? " || !quick" : ""} ? 0 : (least(end, x->seen_end) - j) / ${BK};
         if (whole > 0) {
 % if BYTE_TILES
@@ -333,12 +430,21 @@ static void ${FP8_TILES ? "walk_so" : "walk"}(const struct rows *x, const struct
 % end
         }
 % end
+% if PIECED
+        const ${CKV} *k_pieces[${AHEAD + PIECES}], *v_pieces[${AHEAD + PIECES}];
+        struct keys y;
+        y.j = j, y.n = least(${BK}, end - j), y.ldk = a->k_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, y.ldv = a->v_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
+        y.k = w->k_at + (j - first) / ${PIECE}, y.v = w->v_at + (j - first) / ${PIECE};
+        if (!listed || y.n < ${BK})
+            gather(x, w, k, v, j + ${BK} < end ? j + ${BK} : j, &y, k_pieces, v_pieces);
+% else
         int64_t next = j + ${BK} < end ? j + ${BK} : j;
         struct keys y;
         y.j = j, y.n = least(${BK}, end - j), y.ldk = a->k_stride[2], y.ldv = a->v_stride[2];
         y.next_k = row_at(a, x->s, k, a->k_stride, next), y.next_v = row_at(a, x->s, v, a->v_stride, next);
         y.k = keys_at(a, x->s, k, a->k_stride, j, y.n, ${BK}, ${HD/VALUES*BYTES}, ${KEY}, &y.ldk, (${CKV} *)w->k);
         y.v = keys_at(a, x->s, v, a->v_stride, j, y.n, ${BK}, ${HDV/VALUES*BYTES}, ${VALUE}, &y.ldv, (${CKV} *)w->v);
+% end
         for (int64_t t = 0; t < x->count; t += ${R})
             one_tile(x, w, t, &y, o + t / ${R} * ${RESULTS});
         j += ${BK};

@@ -22,7 +22,7 @@
         X(OPENS) X(KEY_SCALES) X(BLOCK_SLOTS) X(KEY_ROWS) X(ROUNDED) X(KNOWN)                                          \
         X(CHAINS) X(QROWS) X(RV) X(FLOATS) X(PARTS_K) X(PARTED_O) X(COUPLES) X(CODES) X(FIXES_HERE) X(P_PAIRS)         \
         X(P_BLOCKS) X(PROBS_AT) X(VALUES_TIMES) X(INTS) X(LDW) X(COLS) X(PLACE) X(FIRST_VALUES) X(APART) X(OPEN)       \
-        X(Q_TILES) X(SCORES)
+        X(Q_TILES) X(SCORES) X(PIECE) X(PIECES)
 struct sizes {
 #define MEMBER(name) int64_t name;
     MODEL_SIZES(MEMBER)

@@ -25,14 +25,15 @@
 #include "../kit/seed.h"
 #include "models.h"
 
-enum { UNITS = 560, VARIANTS = 48, SLOW_VARIANTS = 3, TOLD = 3, TIMEOUT = 300, DOING = 300, INVARIANT = 2, WHOLE = 3 };
+enum { UNITS = 760, VARIANTS = 64, SLOW_VARIANTS = 3, TOLD = 3, TIMEOUT = 300, DOING = 300, INVARIANT = 2, WHOLE = 3, IN_PAGES = 4 };
 
 /* Head dims, rows, vectors, steps; tile.k in panels. 0: the isa's default. Odd head dims, one row, as many rows as a
  * vector has lanes or registers hold, one panel and several with a rest. */
 static const struct shape {
     int32_t head_dim, head_dim_v, rows, vecs, unroll, panels;
     bool features; /* all of them, and tensors of three types */
-    int split;     /* few queries; INVARIANT: of a kernel whose rows have the same bits everywhere; WHOLE: of such a one for any */
+    int split;     /* few queries; INVARIANT: of a kernel whose rows have the same bits everywhere; WHOLE: of such a one for any;
+                    * IN_PAGES: over keys in pages */
 } shapes[] = {
     {64, 0, 0, 0, 0, 0, false, false},   {37, 53, 1, 1, 1, 2, false, false},  {20, 0, 4, 2, 2, 1, true, false},
     {40, 24, 4, 2, 2, 2, true, true},    {1, 1, 3, 2, 2, 3, false, false},    {80, 136, 4, 3, 4, 2, false, false},
@@ -41,6 +42,7 @@ static const struct shape {
     {80, 112, 4, 4, 2, 1, false, true},  {24, 40, 1, 2, 2, 1, false, true},
     {64, 96, 4, 4, 2, 1, false, true},   {72, 40, 4, 2, 2, 1, false, INVARIANT}, {40, 64, 4, 2, 2, 1, false, INVARIANT},
     {72, 40, 8, 2, 2, 1, false, INVARIANT}, {64, 0, 4, 2, 2, 1, false, INVARIANT},  {37, 53, 4, 2, 2, 1, false, WHOLE},
+    {64, 0, 4, 2, 2, 2, false, IN_PAGES},  {32, 96, 1, 2, 2, 1, false, IN_PAGES}, {32, 64, 8, 2, 2, 1, false, IN_PAGES},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -49,6 +51,7 @@ static const struct shape narrow_shapes[] = {
     {37, 53, 3, 2, 1, 1, false, false}, {64, 96, 4, 2, 2, 1, false, false},
     {64, 96, 4, 4, 2, 1, false, true},  {20, 72, 4, 2, 2, 1, true, true},  {64, 32, 4, 8, 2, 1, true, true},
     {64, 32, 4, 2, 2, 1, false, INVARIANT},
+    {64, 64, 4, 2, 2, 2, false, IN_PAGES}, {128, 128, 4, 4, 2, 1, false, IN_PAGES}, {128, 256, 4, 2, 2, 1, false, IN_PAGES},
     {64, 192, 4, 2, 2, 1, false, true}, {128, 64, 4, 2, 2, 1, false, true}, /* for tiles alone: rows of 64 bytes */
     {64, 128, 4, 4, 2, 1, false, true}, {256, 64, 4, 4, 2, 1, false, true}, /* of these, tiles of bytes */
     {128, 256, 4, 4, 2, 1, false, true}, {256, 128, 4, 4, 2, 1, false, true}, /* and of blocks, or pairs of bf16 */
@@ -104,6 +107,7 @@ static struct variant variant_of(const struct shape *s, enum isa isa, enum dtype
         v.field[F_UNROLL] = s->unroll;
         v.field[F_TILE_K] = s->panels * s->vecs * width;
     }
+    v.field[F_PAGED] = s->split == IN_PAGES;
     v.field[F_INVARIANT] = s->split == INVARIANT || s->split == WHOLE;
     if (s->split && s->split != WHOLE)
         v.field[F_SPLIT] = 64 * v.field[F_TILE_K];
@@ -151,7 +155,8 @@ static int add_narrow(struct suite *s, enum isa isa, int width, struct gen_error
 {
     for (int i = 0; i < NARROW_SHAPES; i++)
         for (int t = DTYPE_COUNT; t < DTYPE_ALL; t++) {
-            const bool integers = narrow_shapes[i].split == true && !narrow_shapes[i].features;
+            const bool few = narrow_shapes[i].split == true || narrow_shapes[i].split == IN_PAGES;
+            const bool integers = few && !narrow_shapes[i].features;
             enum dtype q = isas[isa].pairs || integers ? DTYPE_BF16 : (enum dtype)((i + t) % DTYPE_COUNT);
             struct variant v = variant_of(&narrow_shapes[i], isa, q, width);
             struct gen_error refused;
@@ -209,13 +214,48 @@ static int add_variants(struct suite *s, enum isa isa, struct gen_error *err)
 
 /* ---- one call ---- */
 
+enum { LISTED = 64 };
+/* The lists of pointers that a micro-kernel takes in place of rows which follow each other. */
+struct lists {
+    const void *at[PARAMETERS_MAX][LISTED];
+};
+
+/* Bytes from one piece of the rows of argument p to the next, as they follow each other; 0: it is no rows. */
+static int64_t piece_step(const struct job *j, const struct unrolled *u, int p)
+{
+    for (int i = 0; i < u->micro->parameters && j->arg[p].count > 1; i++)
+        if (!strcmp(u->micro->parameter[i].name, "ld"))
+            return j->arg[i].integer * u->val[p].type->bytes * j->z.PIECE;
+    return 0;
+}
+
+/* Those pieces in reverse: the first one then ends where nothing can be read. */
+static void turn_pieces(const struct job *j, const struct unrolled *u, int p, const uint8_t *from, uint8_t *to)
+{
+    const int64_t size = j->arg[p].count * (int64_t)dtype_size(j->arg[p].view), step = piece_step(j, u, p);
+    const int64_t last = j->z.PIECES - 1;
+    memcpy(to, from, (size_t)size);
+    for (int64_t i = 0; i <= last && step; i++)
+        memcpy(to + (last - i) * step, from + i * step, (size_t)(size - last * step));
+}
+
+/* Entries behind those of the pieces lead to what is only fetched. */
+static int64_t list_pieces(const struct job *j, const struct unrolled *u, int p, const uint8_t *at, struct lists *l)
+{
+    const int64_t step = piece_step(j, u, p);
+    for (int64_t i = 0; i < LISTED; i++)
+        l->at[p][i] = at + (i < j->z.PIECES ? (j->z.PIECES - 1 - i) * step : 0);
+    return (int64_t)(intptr_t)l->at[p];
+}
+
 static void close_memory(struct guarded g[PARAMETERS_MAX])
 {
     for (int p = 0; p < PARAMETERS_MAX; p++)
         guarded_close(&g[p]);
 }
 
-static int make_memory(const struct job *j, struct guarded g[PARAMETERS_MAX], int64_t args[PARAMETERS_MAX])
+static int make_memory(const struct job *j, const struct unrolled *u, struct guarded g[PARAMETERS_MAX],
+                       int64_t args[PARAMETERS_MAX], struct lists *l)
 {
     for (int p = 0; p < PARAMETERS_MAX; p++) {
         const struct argument *a = &j->arg[p];
@@ -229,6 +269,10 @@ static int make_memory(const struct job *j, struct guarded g[PARAMETERS_MAX], in
         }
         memcpy(g[p].at, a->before, size);
         args[p] = (int64_t)(intptr_t)g[a->alias < 0 ? p : a->alias].at;
+        if (u->val[p].list) {
+            turn_pieces(j, u, p, a->before, g[p].at);
+            args[p] = list_pieces(j, u, p, g[p].at, l);
+        }
     }
     return 0;
 }
@@ -300,8 +344,26 @@ static int differs(const struct job *j, const struct guarded g[PARAMETERS_MAX],
     return n;
 }
 
+/* Lists are only read. */
+static int keeps_lists(const struct job *j, const struct unrolled *u, const struct guarded g[PARAMETERS_MAX])
+{
+    int wrong = 0;
+    for (int p = 0; p < u->micro->parameters; p++) {
+        uint8_t *turned = u->val[p].list ? malloc(g[p].size) : NULL;
+        if (!turned)
+            continue;
+        turn_pieces(j, u, p, g[p].at, turned);
+        wrong += memcmp(turned, j->arg[p].before, g[p].size) != 0;
+        memcpy(g[p].at, turned, g[p].size);
+        free(turned);
+    }
+    return wrong;
+}
+
 static int check_job(const struct suite *s, const struct batch *b, int index, const struct unit *u, const struct job *j)
 {
+    const struct unrolled *unrolled = &s->bench[u->v->field[F_ISA]].u[index];
+    struct lists lists;
     struct guarded first[PARAMETERS_MAX] = {{0}}, g[PARAMETERS_MAX] = {{0}};
     int wrong = 0;
     bool has_first = false;
@@ -310,11 +372,11 @@ static int check_job(const struct suite *s, const struct batch *b, int index, co
         struct guarded *here = has_first ? g : first;
         if (!b->open[f] || index >= batch_count(b, f))
             continue;
-        if (make_memory(j, here, args))
+        if (make_memory(j, unrolled, here, args, &lists))
             return 1;
         snprintf(s->doing, DOING, "%s, %s as %s, data %d", u->variant, u->plain_name, lowerings[f].name, j->kind);
         lowered_call(&b->form[f], index, args);
-        wrong += judge(j, u, lowerings[f].name, here);
+        wrong += keeps_lists(j, unrolled, here) + judge(j, u, lowerings[f].name, here);
         bool alike = !lowerings[f].plain || lowerings[f].width == WIDE;
         if (has_first && alike && differs(j, g, first))
             wrong += printf("# %s: other bits than the first form's\n", s->doing) > 0;
