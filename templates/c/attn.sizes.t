@@ -1,7 +1,7 @@
 %# The sizes that a tile of forward attention implies, what must hold of them, and the micro-kernels it is built of.
 % include "c/types.sizes.t"
 % let NR = NV*W
-% let SQ = round_up(ceil_div(HD, PER), PARTS_K ? W : CHAINS*U)
+% let SQ = round_up(ceil_div(HD, PER), PARTS_K or ACROSS ? W : CHAINS*U)
 % let LDQ = round_up(SQ, W)
 % let LDX = LDQ
 % let LDK = LDQ
@@ -95,9 +95,9 @@
 %# A block of queries is R rows, the scale, and twice the scores of a tile with what they scale the output by; one of results R rows
 %# of output and the state.
 %# With chains, the rows of queries are a multiple of those whose chains are the lanes of a vector.
-% let RV = max(1, W/4)
+% let RV = ACROSS and R == 1 ? 1 : max(1, W/4)
 % let QROWS = CHAINS > 1 ? round_up(R, RV) : R
-% let SCORES = QROWS*LDQ + W
+% let SCORES = QROWS*LDQ + W + (ACROSS ? RV*W : 0)
 % let PROBS = round_up(R*BK + R*U, W)
 %# Behind those, scales of the tile's keys and of its values, each for as many lanes as a key has; with room for what a store writes
 %# beyond. Words that pass through memory on their way to floats have a place behind those, and so has a tile of probabilities, where
@@ -195,7 +195,7 @@
 % let FEW_STAGE = FEW_V + round_up(BK*VALUE*(NARROW ? 1 : SIZE), 64)
 %# Invariant kernels read or pack some keys, and some values, at a time, and have scores of all blocks of queries. Values that are floats
 %# when they are read stay where they are.
-% let SOME = max(W, 16)
+% let SOME = ACROSS and DIRECT and BK % 32 == 0 ? 32 : max(W, 16)
 %# Whether there is a whole panel of columns of values.
 % let WHOLE = DIRECT and (PANELS > 1 or LAST == NV) ? 1 : 0
 %# Whether values of a whole tile of keys can be met by one call.
@@ -219,7 +219,7 @@
 %# nearest cache, and 64 ahead into L2: from L3 the first alone is faster, from memory the second alone. Values are fetched as many ahead
 %# as are read at a time, CHUNK_LINES lines in each step.
 % let NEAR = FOURS and not NARROW and has_op("fetchnear")
-% let AWAY = NEAR ? 16 : FOURS ? 64 : (DIRECT and NR > 32 ? 1 : 2)*NR
+% let AWAY = ACROSS ? 32 : NEAR ? 16 : FOURS ? 64 : (DIRECT and NR > 32 ? 1 : 2)*NR
 % let FURTHER = 48
 % let CHUNK_LINES = ceil_div(SOME*VALUE, LINE*max(1, PANELS - (LAST == NV ? 0 : 1))*(R/VR)*ceil_div(SOME, U*PER))
 % let SCORE_STEPS = not NARROW and NR/2*KEY_LINES < SQ/U and SQ/U % 2 == 0 ? 2 : 1
@@ -227,6 +227,11 @@
 % let SCORE_LINES = max(1, (NARROW ? NR : NR/2)*KEY_LINES/SCORE_ROUNDS)
 % let PACK_ROUNDS = WORDS ? NV/2*(LDQ/8) : NV*ceil_div(LDQ/W, TWOS ? 2 : 1)
 % let PACK_LINES = ceil_div(max(0, NR*KEY_LINES - SCORE_ROUNDS*SCORE_LINES), PACK_ROUNDS)
+%# With as many chains as lanes, ACROSS_HELD vectors of each row stay in registers. Prompts have ACROSS_ROWS rows at a time, of which three chains
+%# and the sum so far are in registers: no sum passes through memory. ACROSS_STEPS steps of a chain are written out.
+% let ACROSS_HELD = max(0, min(DQ, (REGISTERS - W - 4)/RV))
+% let ACROSS_ROWS = MR % 4 == 0 and 17*NV + 1 <= REGISTERS ? 4 : MR % 2 == 0 and 9*NV + 1 <= REGISTERS ? 2 : 1
+% let ACROSS_STEPS = LDQ/W % 4 == 0 ? 4 : LDQ/W % 3 == 0 ? 3 : LDQ/W % 2 == 0 ? 2 : 1
 % let SOME_K = round_up(FEW_O + FEW_RESULT, 64)
 % let SOME_V = SOME_K + round_up((not FOURS ? KT*LDQ : NARROW ? STAGE : W*LDQ)*4, 64)
 % let SOME_S = SOME_V + round_up(DIRECT ? SOME*LDO*SIZE : PANELS*SOME/PER*NR*4, 64)
@@ -373,7 +378,7 @@
 % end
 % assert BK % NR == 0, "tile.k must be a multiple of micro.vecs times the vector's width"
 % assert W % U == 0, "unroll must divide the vector's width"
-% assert CHAINS == 1 or CHAINS*U <= W, "unroll must be at most a quarter of the vector's width where invariant is set and scores have four chains"
+% assert CHAINS == 1 or ACROSS or CHAINS*U <= W, "unroll must be at most a quarter of the vector's width where invariant is set and scores have four chains"
 % assert NR % (U*PER) == 0, "unroll must be at most half of micro.vecs times the vector's width where the ISA multiplies pairs"
 % assert not PAIRS or BK/W % 2 == 0, "tile.k must hold an even number of vectors where the ISA multiplies pairs"
 % if OPENS and BLOCKS
@@ -405,7 +410,12 @@
 % elif not DIRECT
 % micro pack_v
 % end
-% if FOURS
+% if FOURS and ACROSS
+% if IN_PLACE
+% micro score_across
+% end
+% micro across_again
+% elif FOURS
 % micro pack_fours
 % micro score_fours
 % micro score_again
@@ -415,6 +425,8 @@
 % if KNOWN
 % micro score_and_tops with N = NV
 % micro tops_again
+% elif ACROSS
+% micro tile_across as score_tile with N = NV
 % else
 % micro score_tile with N = NV
 % end

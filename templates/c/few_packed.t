@@ -15,6 +15,7 @@ static const ${CKV} *key_at(const struct rows *x, int64_t j)
     return (const ${CKV} *)a->k + at${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
 }
 
+% if not ACROSS
 /* Returns where n keys from j on lie, to be fetched line by line. If their rows do not lie side by side, it fetches them at once, and returns
  * a place that is in the cache already. */
 static const ${CKV} *ahead_of(const struct rows *x, int64_t j, int64_t n)
@@ -25,6 +26,7 @@ static const ${CKV} *ahead_of(const struct rows *x, int64_t j, int64_t n)
     return j < x->s->keys && x->a->k_stride[2] == ${HD/VALUES} ? at : key_at(x, x->from);
 }
 
+% end
 % if NARROW and not FOURS
 /* Keys j to j + ${NR - 1} of those before end become a panel, and values j to j + ${SOME - 1} pieces of panels; zeros behind them. */
 static void pack_keys(const struct rows *x, const struct space *w, int64_t j, int64_t end)
@@ -155,9 +157,22 @@ static void walk(const struct rows *x, const struct space *w, int64_t split, flo
             int64_t ld;
             const ${CKV} *from = keys_at(x->a, x->s, keys, x->a->k_stride, j + c, some, step, ${HD}, ${LDQ*PER}, &ld, (${CKV} *)w->stage);
 % end
+% if ACROSS
+% if IN_PLACE
+            if (x->a->k_stride[2] == ${HD}) {
+                score_across(w->q, from, w->s + c, ld, step / ${W});
+            } else
+% end
+            {
+                if (j + c + ${AWAY} < x->s->keys)
+                    fetch_rows(key_at(x, j + c + ${AWAY}), x->a->k_stride[2], step);
+                across_again(w->q, from, w->s + c, ld);
+            }
+% else
             score_fours(w->q, from, w->s + c, ahead_of(x, j + c + ${AWAY}, step), ld, step / ${W});
+% end
             for (int64_t t = ${MR}; t < x->count; t += ${MR})
-                score_again(w->q + t / ${MR} * ${QUERIES}, ${FLOATS ? "w->k" : "from"}, w->s + t * ${BK} + c, ${FLOATS ? LDQ : "ld"});
+                ${ACROSS ? "across_again" : "score_again"}(w->q + t / ${MR} * ${QUERIES}, ${FLOATS ? "w->k" : "from"}, w->s + t * ${BK} + c, ${FLOATS ? LDQ : "ld"});
         }
 % else
 % if NARROW

@@ -20,7 +20,7 @@
 % elif SPLIT
  * ${BQ} rows of queries of the heads that share a KV head walk its keys together, ${BK} at a time, in parts of ${SPLIT} that are joined in order.
 % if REGISTERS
- * Vector registers of ${W*32} bits: ${vectors(CODES ? "score_codes" : FEW ? "score_rows" : FOURS ? "score_fours" : WORDS ? "score_words" : "score_tile")} in the scores, ${PIECED ? vectors("tile_values") : LAST == NV or PANELS > 1 ? vectors(FEW ? "value_rows" : DIRECT ? "add_values" : "value_tile") : vectors(FEW ? "value_rest" : DIRECT ? "add_rest" : "value_last")} in the values, ${vectors(FEW ? "softmax_rows" : "softmax")} in the softmax step, of ${REGISTERS}.
+ * Vector registers of ${W*32} bits: ${vectors(CODES ? "score_codes" : FEW ? "score_rows" : ACROSS ? "across_again" : FOURS ? "score_fours" : WORDS ? "score_words" : "score_tile")} in the scores, ${PIECED ? vectors("tile_values") : LAST == NV or PANELS > 1 ? vectors(FEW ? "value_rows" : DIRECT ? "add_values" : "value_tile") : vectors(FEW ? "value_rest" : DIRECT ? "add_rest" : "value_last")} in the values, ${vectors(FEW ? "softmax_rows" : "softmax")} in the softmax step, of ${REGISTERS}.
 % end
  * Workspace: ${FEW_ALL} bytes.
 % if TILES

@@ -28,8 +28,10 @@
 % let TIMES_UNIT = NATURAL ? "" : " * 1.44269504f"
 % let TIMES_SCALE_UNIT = SOFTCAP ? " * (1 / a->features->softcap)" : TIMES_UNIT
 % let WHY_UNIT = NATURAL ? "" : " /* exponentials are powers of two */"
-%# Where bits are a promise, a score is the sum of four chains, each of every fourth slot: few queries then have keys as they lie.
-% let CHAINS = INVARIANT and has_op("fours") and not TILES ? 4 : 1
+%# Where bits are a promise, a score is the sum of four chains, each of every fourth slot: few queries then have keys as they lie. Where pairs
+%# are multiplied it is the sum of as many as a vector has lanes (ACROSS): a vector of a key then meets one of a row as both lie.
+% let CHAINS = INVARIANT and has_op("fours") and not TILES ? (PAIRS ? W : 4) : 1
+% let ACROSS = CHAINS > 4 ? 1 : 0
 %# Of rows of bf16 the even and the odd elements of two vectors are then parted, which is the cheaper way to widen them, in kernels for few
 %# queries and in all others.
 % let PARTS_K = CHAINS > 1 and not PAIRS and DTYPE_KV == "bf16" ? 1 : 0

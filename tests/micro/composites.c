@@ -153,6 +153,17 @@ static bool chains_right(const struct call *c, int l)
     return same(call_out(c, l), sum) || fabs(call_out(c, l) - sum) <= size * 0x1p-22;
 }
 
+/* Lane l is the sum of vector l. */
+static bool across_right(const struct call *c, int l)
+{
+    double sum = 0, size = 0;
+    for (int i = 0; i < c->width; i++) {
+        const double x = (double)call_in(c, l * c->width + i);
+        sum += x, size += fabs(x);
+    }
+    return same(call_out(c, l), sum) || fabs(call_out(c, l) - sum) <= size * 0x1p-21;
+}
+
 /* ---- inputs ---- */
 
 static const float special_reals[] = {0.0f,
@@ -275,6 +286,8 @@ const struct composite composites[] = {
      quarters_right, a_real, 4, true, false},
     {"chains", "chains ( _ , _ , _ )", "  vec r[i] = from p[i*W] for i<4\n  chains(x, r, 0)\n  o[0] = to x\n", chains_right,
      a_row, 4, false, false},
+    {"across", "across ( _ , _ )", "  vec r[i] = from p[i*W] for i<16\n  across(x, r)\n  o[0] = to x\n", across_right, a_row, 16,
+     false, false},
     {"columns", "columns ( _ , _ , _ )", "  columns(x, p, 8)\n  o[i*W] = to x[i] for i<8\n", columns_right, NULL, 16, true,
      false},
     {"paired_columns", "paired_columns ( _ , _ , _ )", "  paired_columns(x, p, 8)\n  o[i*W] = to x[i] for i<8\n",

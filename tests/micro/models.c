@@ -492,6 +492,7 @@ static void finish(struct job *j)
 
 static const struct model models[] = {
     {"pack_q", pack_q},   {"pack_k", pack_k},   {"fetch_rows", fetch_rows},   {"pack_v", pack_v}, {"score_tile", score_tile},
+    {"tile_across", score_tile},
     {"score_ahead", score_ahead}, {"softmax", softmax},
     {"cut", cut}, {"value_tile", value_tile}, {"finish", finish}, {"soften", soften},
     {"widen_row", open_row}, {"open_row", open_row}, {"open_rows", open_rows}, {"open_stored", open_stored},

@@ -99,7 +99,8 @@ static void pack_fours(struct job *j)
         }
 }
 
-/* Scores of n keys, which are ld elements apart, and of the type of argument 1; opened: in the order of queries. */
+/* Scores of n keys, which are ld elements apart, and of the type of argument 1; opened: in the order of queries. Queries are rows, or
+ * vectors of fours. */
 static void scores_of_fours(struct job *j, int64_t n, int64_t ld, bool opened)
 {
     const struct sizes *z = &j->z;
@@ -112,7 +113,8 @@ static void scores_of_fours(struct job *j, int64_t n, int64_t ld, bool opened)
             double sum = 0, size = 0;
             for (int64_t c = 0; c < columns; c++) {
                 const int64_t slot = opened ? c / z->PER : part_of(j, c, z->DQ) / z->PER;
-                const double q = (double)get_element(j, 0, four_at(z, i, slot) * z->PER + c % z->PER);
+                const int64_t at = z->ACROSS ? i * z->LDQ + slot : four_at(z, i, slot);
+                const double q = (double)get_element(j, 0, at * z->PER + c % z->PER);
                 const double term = q * (double)get(j, 1, k * ld + c);
                 sum += term, size += fabs(term);
             }
@@ -147,11 +149,38 @@ static void score_again(struct job *j)
     scores_of_fours(j, z->W, ld, true);
 }
 
+/* Behind the scale is a place for sums. */
+static void scores_across(struct job *j, int64_t n)
+{
+    const struct sizes *z = &j->z;
+    const int64_t columns = z->LDQ * z->PER, ld = columns + (j->kind % 3) * 5;
+    slots(j, 0, z->SCORES);
+    memory(j, 1, j->kv, (n * z->W - 1) * ld + columns);
+    integer(j, 3, ld);
+    scores_of_fours(j, n * z->W, ld, true);
+    for (int64_t i = 0; i < z->RV * z->W; i++)
+        want_anything(j, 0, z->QROWS * z->LDQ + z->W + i);
+}
+
+static void score_across(struct job *j)
+{
+    const int64_t n = up_to(j, j->z.BK / j->z.W);
+    scores_across(j, n);
+    integer(j, 4, n);
+}
+
+static void across_again(struct job *j)
+{
+    scores_across(j, 1);
+}
+
 const struct model panel_models[] = {
     {"score_panels", score_panels},
     {"score_words", score_words},
     {"pack_fours", pack_fours},
     {"score_fours", score_fours},
     {"score_again", score_again},
+    {"score_across", score_across},
+    {"across_again", across_again},
     {NULL, NULL},
 };

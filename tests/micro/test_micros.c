@@ -510,7 +510,8 @@ static void test_enough(void **state)
         must_have_all(b, (enum isa)isa, "c/attn.micro");
         must_have_all(b, (enum isa)isa, "c/few.micro");
         if (isa == ISA_AVX512BF16)
-            must_have_all(b, ISA_AVX512BF16, "c/few_pairs.micro"), must_have_all(b, ISA_AVX512BF16, "c/words.micro");
+            must_have_all(b, ISA_AVX512BF16, "c/few_pairs.micro"), must_have_all(b, ISA_AVX512BF16, "c/words.micro"),
+                must_have_all(b, ISA_AVX512BF16, "c/across.micro");
     }
 }
 
