@@ -421,8 +421,8 @@ static double split_cycles(const struct variant *v, const struct shape *s, const
     const double keys = up(seen < s->all ? seen : s->all, s->bk) + s->edges * s->bk / 2, tiles = keys / s->bk;
     const double cut = (f[F_WINDOW] ? 2 : f[F_CAUSAL] ? 1 : 0) * (span / s->bk + 1), edges = cut < tiles ? cut : tiles;
     const double columns = up(s->dv, s->lanes) / s->lanes, full = (double)(int64_t)((columns - 1) / s->nv);
-    /* Rows that are not whole vectors are copied, but half a vector of pairs may end a row of keys; and so are tiles in several pages,
-     * unless they are read by pieces. */
+    /* Rows that are not whole vectors are copied, but half a vector of pairs may end a row of keys; and so are tiles in
+     * several pages, unless they are read by pieces. */
     const bool filled = (int)s->d % lanes == 0 && (int)s->dv % lanes == 0;
     const bool parted = !filled || variant_modifies(v) || (full + 1) * s->mr / rows_together(s) > 8;
     const bool pieces = f[F_PAGED] && !parted && (int)s->bk % TYPICAL_PAGE == 0;
@@ -438,8 +438,9 @@ static double split_cycles(const struct variant *v, const struct shape *s, const
     const double rest = s->coupled >= 1 ? 0 : s->bk * key * ((int64_t)s->all % f[F_TILE_K] ? 1.5 : 0.25);
     const double compute = blocks * (keys * key + tile + rest) + (tiled ? chunks * keys * opened_cycles(s) : 0) + copy;
     /* A tile is fetched while the one before it is computed: keys, and values, of more than a page are late. So are, by a little,
-     * rows that are read in parts. Pieces are not, whose beginnings are fetched earlier. Pairs of narrow values take so long that tiles of
-     * fewer keys than these are late instead, and those of more are little slower: measured from memory on a Zen 4. */
+     * rows that are read in parts. Pieces are not, whose beginnings are fetched earlier. Pairs of narrow values take so long
+     * that tiles of fewer keys than these are late instead, and those of more are little slower: measured from memory on a
+     * Zen 4. */
     const double best = dtype_values(variant_dtype_kv(v)) > 1 ? 128 : 64;
     const double page = s->coupled < 1 ? 1 + (s->bk != best) : pieces ? 0 : s->bk * (s->d + s->dv) * s->element / 8192;
     const double late = maker_of(cpu)->prefetches ? 1 : (page > 2 ? 1.3 : page > 1 ? 1.15 : 1) * (full > 0 && !pieces ? 1.04 : 1);

@@ -99,8 +99,8 @@ static void pack_fours(struct job *j)
         }
 }
 
-/* Scores of n keys, which are ld elements apart, and of the type of argument 1; opened: in the order of queries. Queries are rows, or
- * vectors of fours. */
+/* Scores of n keys, which are ld elements apart, and of the type of argument 1; opened: in the order of queries. Queries are
+ * rows, or vectors of fours. */
 static void scores_of_fours(struct job *j, int64_t n, int64_t ld, bool opened)
 {
     const struct sizes *z = &j->z;

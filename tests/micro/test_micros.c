@@ -25,7 +25,8 @@
 #include "../kit/seed.h"
 #include "models.h"
 
-enum { UNITS = 760, VARIANTS = 64, SLOW_VARIANTS = 3, TOLD = 3, TIMEOUT = 300, DOING = 300, INVARIANT = 2, WHOLE = 3, IN_PAGES = 4 };
+enum { UNITS = 760, VARIANTS = 64, SLOW_VARIANTS = 3, TOLD = 3, TIMEOUT = 300, DOING = 300 };
+enum { INVARIANT = 2, WHOLE = 3, IN_PAGES = 4 }; /* which kind of kernel for few queries a shape is of */
 
 /* Head dims, rows, vectors, steps; tile.k in panels. 0: the isa's default. Odd head dims, one row, as many rows as a
  * vector has lanes or registers hold, one panel and several with a rest. */

@@ -245,11 +245,12 @@ static void test_calls(void **state)
     buf_free(&c);
 }
 
-/* A parameter that is a list for some variants, and another name for what is a pointer in others; and a part, whose statements are lines of
- * their own in C where those of a macro share one. */
+/* A parameter that is a list for some variants, and another name for what is a pointer in others; and a part, whose statements
+ * are lines of their own in C where those of a macro share one. */
 static void test_lists(void **state)
 {
-    static const char *const insts[] = {"load x at+0\nbump at 2\nload y at+1\n", "take row at 1\nload x row+0\nbump row 2\nload y row+1\n"};
+    static const char *const insts[] = {"load x at+0\nbump at 2\nload y at+1\n",
+                                        "take row at 1\nload x row+0\nbump row 2\nload y row+1\n"};
     (void)state;
     for (int way = 0; way < 4; way++) {
         const bool list = way / 2, part = way % 2;
