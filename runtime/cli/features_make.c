@@ -52,7 +52,8 @@ static const char *in_place_of(enum array_id id, const char *text, bool *is_it)
     return pages ? "the rows of a page, an integer from 1 to 1048576" : "the word equal";
 }
 
-/* What is neither a word nor a file is most likely a wrong word. read: files are also read, by whoever needs no number in them. */
+/* What is neither a word nor a file is most likely a wrong word. read: files are also read, by whoever needs no number in them; but
+ * not that of a bias, which bias_type reads. */
 static int check_given(const struct options *o, bool read, struct gen_error *err)
 {
     for (enum array_id id = ARRAY_KV_LENS; id < ARRAYS; id++) {
@@ -67,10 +68,11 @@ static int check_given(const struct options *o, bool read, struct gen_error *err
                      option_name(option_of(id)), path, words);
             return -1;
         }
-        if (read && npy_read(path, &a, err))
+        if (!read || id == ARRAY_BIAS)
+            continue;
+        if (npy_read(path, &a, err))
             return -1;
-        if (read)
-            npy_free(&a);
+        npy_free(&a);
     }
     return 0;
 }

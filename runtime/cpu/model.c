@@ -409,6 +409,23 @@ static double tile_overhead(const struct variant *v, const struct shape *s, doub
     return 35 + s->costs->few_output * s->mr * columns + rest + s->bk * (s->mr * numbers + scales);
 }
 
+/* How many times as long a tile of keys and values takes from memory where it is late: it is fetched while the one before it is
+ * computed. whole: its rows are read from their first element to the last; pieces: by pieces of pages, whose beginnings are
+ * fetched earlier. */
+static double lateness(const struct variant *v, const struct shape *s, bool whole, bool pieces, const struct cpu *cpu)
+{
+    if (maker_of(cpu)->prefetches)
+        return 1;
+    const double parts = whole || pieces ? 1 : 1.04;
+    /* Pairs of narrow values take so long that tiles of fewer keys than these are late, and those of more are little slower:
+     * measured from memory on a Zen 4. */
+    const double best = dtype_values(variant_dtype_kv(v)) > 1 ? 128 : 64;
+    if (s->coupled < 1)
+        return (s->bk != best ? 1.15 : 1) * parts;
+    const double page = s->bk * (s->d + s->dv) * s->element / 8192; /* keys, and values, of more than a page are late */
+    return (pieces ? 1 : page > 2 ? 1.3 : page > 1 ? 1.15 : 1) * parts;
+}
+
 /* The rows of all heads that share a KV head go through its keys together, a chunk of BQ rows through all keys that any of them
  * sees. */
 static double split_cycles(const struct variant *v, const struct shape *s, const struct tune_target *t, const struct cpu *cpu)
@@ -424,9 +441,9 @@ static double split_cycles(const struct variant *v, const struct shape *s, const
     /* Rows that are not whole vectors are copied, but half a vector of pairs may end a row of keys; and so are tiles in
      * several pages, unless they are read by pieces. */
     const bool filled = (int)s->d % lanes == 0 && (int)s->dv % lanes == 0;
-    const bool parted = !filled || variant_modifies(v) || (full + 1) * s->mr / rows_together(s) > 8;
-    const bool pieces = f[F_PAGED] && !parted && (int)s->bk % TYPICAL_PAGE == 0;
-    const bool copies = (f[F_PAGED] && s->bk > TYPICAL_PAGE && !pieces) || !filled, slow = copies || parted;
+    const bool stepwise = !filled || variant_modifies(v) || (full + 1) * s->mr / rows_together(s) > 8;
+    const bool pieces = f[F_PAGED] && !stepwise && (int)s->bk % TYPICAL_PAGE == 0;
+    const bool copies = (f[F_PAGED] && s->bk > TYPICAL_PAGE && !pieces) || !filled, slow = copies || stepwise;
     const double tile =
         (tiles - edges) * tile_overhead(v, s, columns, slow, false) + edges * tile_overhead(v, s, columns, slow, true);
     const double bytes = chunks * keys * (s->d + s->dv) * s->element;
@@ -437,16 +454,9 @@ static double split_cycles(const struct variant *v, const struct shape *s, const
      * plan. */
     const double rest = s->coupled >= 1 ? 0 : s->bk * key * ((int64_t)s->all % f[F_TILE_K] ? 1.5 : 0.25);
     const double compute = blocks * (keys * key + tile + rest) + (tiled ? chunks * keys * opened_cycles(s) : 0) + copy;
-    /* A tile is fetched while the one before it is computed: keys, and values, of more than a page are late. So are, by a little,
-     * rows that are read in parts. Pieces are not, whose beginnings are fetched earlier. Pairs of narrow values take so long
-     * that tiles of fewer keys than these are late instead, and those of more are little slower: measured from memory on a
-     * Zen 4. */
-    const double best = dtype_values(variant_dtype_kv(v)) > 1 ? 128 : 64;
-    const double page = s->coupled < 1 ? 1 + (s->bk != best) : pieces ? 0 : s->bk * (s->d + s->dv) * s->element / 8192;
-    const double late = maker_of(cpu)->prefetches ? 1 : (page > 2 ? 1.3 : page > 1 ? 1.15 : 1) * (full > 0 && !pieces ? 1.04 : 1);
     /* The first rows of a chunk fetch a tile, and the others read it again. */
     const double again = s->wide ? (blocks - chunks) * keys * (s->d + s->dv) * s->element / IN_L2 : 0;
-    const double memory = late * bytes / cache_rate(s, t, cpu) + again;
+    const double memory = lateness(v, s, full == 0, pieces, cpu) * bytes / cache_rate(s, t, cpu) + again;
     const double all = larger(compute, memory) + 0.3 * (compute < memory ? compute : memory);
     /* Results of splits are joined. */
     const double splits = up(s->keys, f[F_SPLIT]) / f[F_SPLIT];

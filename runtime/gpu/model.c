@@ -111,10 +111,15 @@ static double gpu_cycles(const struct shape *s, const struct gpu_device *d)
     return queries * tiles * ((work + move) * busy + wait);
 }
 
-/* Of a score, what its exponential and the rest of the softmax take, and a softcap. */
+/* The cycles that a softcap takes of a score; and all that the softmax does. */
+static double hopper_cap(const struct variant *v)
+{
+    return v->field[F_SOFTCAP] ? 0.2 : 0;
+}
+
 static double hopper_score(const struct variant *v)
 {
-    return 1 / 11.8 + (v->field[F_SOFTCAP] ? 0.2 : 0);
+    return 1 / 11.8 + hopper_cap(v);
 }
 
 /* The cycles of a Hopper multiprocessor for one tile of keys of wide heads (see templates/opencl/sm90.shares.t). The scores of
@@ -126,7 +131,7 @@ static double hopper_wide_step(const struct variant *v, const struct shape *s)
     const int32_t *f = v->field;
     const bool inside = s->dv < s->d, single = f[F_STAGES] < 2;
     const double scores = 2 * s->bq * s->bk * up(s->d, 16) / 4096 * (f[F_TILE_K] < 64 ? 1.5 : 1);
-    const double product = scores + 2 * s->bq * s->bk * up(s->dv, 8) / 4096, capped = f[F_SOFTCAP] ? 0.2 * 64 * s->bk : 0;
+    const double product = scores + 2 * s->bq * s->bk * up(s->dv, 8) / 4096, capped = hopper_cap(v) * 64 * s->bk;
     const double softmax =
         64 * s->bk / 6 + 100 + capped + (f[F_LAZY] ? 0.3 : 1) * 64 * (s->dv > 256 ? s->dv / 2 : s->dv) / 128;
     const double load = s->bk * 2 * (inside ? s->d : s->d + s->dv) / 30, late = larger(load - product, 0);

@@ -175,6 +175,8 @@
 % let ADDS = has_op("dotwords")
 % let INTS = SCORES + 2*BUFFER
 % let FACTORS = INTS + R*LDH
+%# Where such rows stand once, before they are copied: the last of the places that they will take.
+% let ROWS_ONCE = FACTORS - R*LDW
 %# Where tiles are multiplied, the queries stand there as tiles; of bytes behind the integers, which are then half as large, so that each is
 %# two signed bytes.
 % let Q_TILES = BYTE_TILES ? FACTORS + 2*W : INTS

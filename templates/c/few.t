@@ -119,8 +119,8 @@ static void integers_of(const ${CQ} *q, float *to)
 {
     float row[${2*R}], worst = 0.0f, scale = to[${R*LDQ}];
 % if QUARTERS
-    pack_integers(q, (int32_t *)(void *)(to + ${FACTORS - R*LDW}), row, ${LDQ});
-    four_times((const ${CQ} *)(const void *)(to + ${FACTORS - R*LDW}), to + ${INTS});
+    pack_integers(q, (int32_t *)(void *)(to + ${ROWS_ONCE}), row, ${LDQ});
+    four_times((const ${CQ} *)(const void *)(to + ${ROWS_ONCE}), to + ${INTS});
 % else
     pack_integers(q, (int32_t *)(void *)(to + ${INTS}), row, ${LDQ});
 % end
@@ -178,8 +178,8 @@ static void pack(const struct rows *x, const struct space *w)
 % elif CODES
         in_eights((const ${CQ} *)w->stage, to + ${INTS});
 % elif QUARTERS and TILED
-        in_quarters((const ${CQ} *)w->stage, to + ${FACTORS - R*LDW});
-        four_times((const ${CQ} *)(const void *)(to + ${FACTORS - R*LDW}), to + ${INTS});
+        in_quarters((const ${CQ} *)w->stage, to + ${ROWS_ONCE});
+        four_times((const ${CQ} *)(const void *)(to + ${ROWS_ONCE}), to + ${INTS});
 % elif TILES
         tiles_of((const ${CQ} *)w->stage, to + ${Q_TILES});
 % end

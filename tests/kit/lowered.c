@@ -339,3 +339,11 @@ void batches_remove(const char *dir)
         closedir(d);
     rmdir(dir);
 }
+
+void batches_end(const char *dir, struct emission *const *e, int kernels, struct gen *gen)
+{
+    batches_remove(dir);
+    for (int i = 0; i < kernels; i++)
+        emission_close(e[i]);
+    gen_close(gen);
+}

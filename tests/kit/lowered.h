@@ -57,6 +57,8 @@ void batch_call(const struct batch *b, int form, const char *name, const int64_t
  * about, and which compilers are missing. -1 if there is no directory. */
 int batches_compile(struct batch *b, int count, char dir[200]);
 void batches_remove(const char *dir);
+/* The same, and closes what the batches were made from: so many kernels, and their generator. */
+void batches_end(const char *dir, struct emission *const *e, int kernels, struct gen *gen);
 int batch_count(const struct batch *b, int form);
 /* Loads what is compiled. 0, or -1 and what is wrong; batch_close either way. */
 int batch_open(struct batch *b, const char *dir, struct gen_error *err);

@@ -180,9 +180,6 @@ int main(void)
     }
     const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(test_parts, &s)};
     int failed = cmocka_run_group_tests_name("parts", tests, NULL, NULL);
-    batches_remove(s.dir);
-    for (int i = 0; i < KERNELS; i++)
-        emission_close(s.emission[i]);
-    gen_close(s.gen);
+    batches_end(s.dir, s.emission, KERNELS, s.gen);
     return failed;
 }

@@ -232,8 +232,6 @@ int main(void)
     }
     const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(test_trips, &s)};
     int failed = cmocka_run_group_tests_name("trips", tests, NULL, NULL);
-    batches_remove(s.dir);
-    emission_close(s.emission);
-    gen_close(s.gen);
+    batches_end(s.dir, &s.emission, 1, s.gen);
     return failed;
 }
