@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #include "runtime/system/process.h"
+#include "runtime/system/threads.h"
 
 void *shared_memory(size_t size)
 {
@@ -110,6 +112,27 @@ int run_jobs(int jobs, int (*job)(void *arg, int index), void *arg)
     shared_free(shared, sizeof *shared);
     return failed;
 }
+
+#if defined(__SANITIZE_ADDRESS__)
+static void meet(void *arg, int part)
+{
+    (void)part;
+    pthread_barrier_wait(arg);
+}
+
+void before_fork(struct pool *pool)
+{
+    pthread_barrier_t all;
+    pthread_barrier_init(&all, NULL, (unsigned)pool_threads(pool));
+    pool_run(pool, pool_threads(pool), meet, &all);
+    pthread_barrier_destroy(&all);
+}
+#else
+void before_fork(struct pool *pool)
+{
+    (void)pool;
+}
+#endif
 
 int run_program(const char *const argv[], const char *log)
 {

@@ -16,6 +16,12 @@ int run_child(int (*work)(void *arg), void *arg, int timeout_s, char *why, size_
  * ends its process counts. */
 int run_jobs(int jobs, int (*job)(void *arg, int index), void *arg);
 
+/* Called before fork() in a process whose pool has begun to start threads. In a build with AddressSanitizer it waits until all of
+ * them run: a thread that starts holds a lock of the sanitizer's allocator, which a fork would copy as locked, and the child would
+ * wait for it for ever. In other builds it does nothing, so that forks meet threads in any state. */
+struct pool;
+void before_fork(struct pool *pool);
+
 /* Runs a program with its output in the file `log`; returns its exit status, or -1. */
 int run_program(const char *const argv[], const char *log);
 

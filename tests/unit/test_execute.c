@@ -19,8 +19,10 @@
 #include <unistd.h>
 
 #include "../../gen/gen.h"
+#include "runtime/api/context.h"
 #include "runtime/cpu/execute.h"
 #include "runtime/judge/check.h"
+#include "../kit/child.h"
 #include "../kit/features.h"
 #include "../kit/seed.h"
 
@@ -587,6 +589,7 @@ static void after_fork(void **state)
     assert_non_null(before);
     plan_execute(plan, &r);
     memcpy(before, d->o, sizeof d->o);
+    before_fork(context->pool);
     fflush(NULL);
     pid_t child = fork();
     assert_true(child >= 0);

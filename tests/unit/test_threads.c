@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "runtime/system/threads.h"
+#include "../kit/child.h"
 
 /* The thread sanitizer ends a child that starts threads, where its parent had some that a new one takes the place of. Under it
  * children inherit a pool that has not started any. */
@@ -262,6 +263,7 @@ static void a_child_starts_anew(void **state)
     struct pool *pool;
     assert_int_equal(pool_create(4, &pool), 0);
     assert_int_equal(wrong_parts(pool, GENERATIONS > 1 ? 50 : 1), 0);
+    before_fork(pool);
     for (int i = 0; i < 8; i++) {
         int status;
         fflush(NULL);
