@@ -400,12 +400,13 @@ static double tiled_cycles(const struct shape *s)
 }
 
 /* What else a tile costs, for MR rows. What is not a tile that all rows see whole is done by C that libtcc makes: features, and
- * where rows do not see all, which keys each lane sees. A bias or mask of several rows is brought into order number by number. */
+ * where rows do not see all, which keys each lane sees. A bias or mask of several rows is brought into order in C, too. */
 static double tile_overhead(const struct variant *v, const struct shape *s, double columns, bool slow, bool edge)
 {
-    const double each = s->mr > 1 ? 8 : 1, numbers = each * ((v->field[F_BIAS] ? 1 : 0) + (v->field[F_MASK] ? 1 : 0));
+    const double each = s->mr > 1 ? 2 : 1, numbers = each * ((v->field[F_BIAS] ? 1 : 0) + (v->field[F_MASK] ? 1 : 0));
     const double scales = dtypes[variant_dtype_kv(v)].scaled ? 6 : 0;
-    const double rest = (slow || edge ? s->costs->few_slow : 0) + (edge ? s->costs->few_edge : 0);
+    const double features = variant_modifies(v) && s->wide && s->fma >= 1 ? 150 : 0; /* beside that, on a Zen 4 */
+    const double rest = (slow || edge ? s->costs->few_slow : 0) + (edge ? s->costs->few_edge : 0) + features;
     return 35 + s->costs->few_output * s->mr * columns + rest + s->bk * (s->mr * numbers + scales);
 }
 

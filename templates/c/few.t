@@ -170,6 +170,13 @@ static void pack(const struct rows *x, const struct space *w)
         pack_q((const ${CQ} *)w->stage, to, ${LDQ*PER});
 % end
         to[${QROWS*LDQ}] = a->scale${TIMES_SCALE_UNIT};${SOFTCAP ? "" : WHY_UNIT}
+% if ALIBI and not INVARIANT
+        for (int64_t l = 0; l < ${W}; l++) {
+            int64_t r = t + l % ${R} < x->count ? t + l % ${R} : t;
+            to[${FALLS} + l] = -a->features->slopes[head_of(x, r)]${TIMES_UNIT};
+            to[${FALLS + W} + l] = (float)(l / ${R} - query_of(x, r) - x->s->offset);
+        }
+% end
 % if INTEGERS and QUARTERS
         in_quarters((const ${CQ} *)w->stage, to + ${FACTORS + 2*W});
         integers_of((const ${CQ} *)(const void *)(to + ${FACTORS + 2*W}), to);

@@ -15,7 +15,10 @@ static void modify(const struct rows *x, const struct space *w, float *s, int64_
     (void)t, (void)j;
 % end
 % if BIAS == "none" and not MASK
-    (void)w, (void)n;
+    (void)n;
+% if not ALIBI
+    (void)w;
+% end
 % end
 % if SOFTCAP
     float cap = f->softcap${TIMES_UNIT};${WHY_UNIT}
@@ -30,13 +33,8 @@ static void modify(const struct rows *x, const struct space *w, float *s, int64_
     add_bias(s, ${R == 1 ? "bias" : "biases"}, 0, ${BK/KB/PER});
 % end
 % if ALIBI
-    float numbers[${3*W}];
-    for (int64_t l = 0; l < ${W}; l++) {
-        int64_t r = t + l % ${R} < x->count ? t + l % ${R} : t;
-        numbers[l] = -f->slopes[head_of(x, r)]${TIMES_UNIT};
-        numbers[${W} + l] = (float)(j + l / ${R} - query_of(x, r) - x->s->offset), numbers[${2*W} + l] = ${KB}.0f;
-    }
-    alibi_rows(s, numbers);
+    const float first[2] = {(float)j, ${KB}.0f};
+    alibi_rows(s, w->q + t / ${R} * ${QUERIES} + ${FALLS}, first);
 % end
 % if MASK
 % let WHAT = "mask"

@@ -550,15 +550,16 @@ static void blend(struct job *j)
 static void alibi_rows(struct job *j)
 {
     const struct sizes *z = &j->z;
+    const int64_t first = 16 * (j->kind + 1);
     memory(j, 0, DTYPE_F32, z->R * z->BK);
-    memory(j, 1, DTYPE_F32, 3 * z->W);
-    for (int64_t l = 0; l < z->W; l++) {
-        set(j, 1, z->W + l, (float)(l / z->R - 40 * (j->kind - 2)));
-        set(j, 1, 2 * z->W + l, (float)z->KB);
-    }
+    memory(j, 1, DTYPE_F32, 2 * z->W);
+    memory(j, 2, DTYPE_F32, 2);
+    set(j, 2, 0, (float)first), set(j, 2, 1, (float)z->KB);
+    for (int64_t l = 0; l < z->W; l++)
+        set(j, 1, z->W + l, (float)(l / z->R - first - 40 * (j->kind - 2)));
     for (int64_t i = 0; i < z->R * z->BK; i++) {
         double s = (double)get(j, 0, i), slope = (double)get(j, 1, i % z->W);
-        double fall = slope * fabs((double)get(j, 1, z->W + i % z->W) + (double)(i / z->W * z->KB));
+        double fall = slope * fabs((double)get(j, 1, z->W + i % z->W) + (double)(first + i / z->W * z->KB));
         want(j, 0, i, s + fall, 0x1p-22 * (fabs(s) + fabs(fall)) + TINY);
     }
 }
