@@ -117,6 +117,7 @@ int attn_bf16_d64_causal_on_avx512_q128k256_r8x2u2(const struct attn_args *args)
 #define v_zero v_zero_690a0e86
 #define v_pool v_pool_690a0e86
 #define v_bcasti v_bcasti_690a0e86
+#define v_fetchu v_fetchu_690a0e86
 #define v_add v_add_690a0e86
 #define v_sub v_sub_690a0e86
 #define v_mul v_mul_690a0e86
@@ -161,6 +162,7 @@ int attn_bf16_d64_causal_on_avx512_q128k256_r8x2u2(const struct attn_args *args)
 #define exponent1 exponent1_690a0e86
 #define mantissa1 mantissa1_690a0e86
 #define pack_q pack_q_690a0e86
+#define fetch_lines fetch_lines_690a0e86
 #define pack_k pack_k_690a0e86
 #define pack_v pack_v_690a0e86
 #define score_tile score_tile_690a0e86
@@ -185,6 +187,14 @@ int attn_bf16_d64_causal_on_avx512_q128k256_r8x2u2(const struct attn_args *args)
 #define place place_690a0e86
 #define tile tile_690a0e86
 #define begin begin_690a0e86
+#define finish_all finish_all_690a0e86
+#define area area_690a0e86
+#define soon soon_690a0e86
+#define soon_begin soon_begin_690a0e86
+#define add_area add_area_690a0e86
+#define add_tile add_tile_690a0e86
+#define next_tile next_tile_690a0e86
+#define fetch_share fetch_share_690a0e86
 #define attend attend_690a0e86
 #define do_shared do_shared_690a0e86
 
@@ -213,6 +223,7 @@ OP vec v_const(float f) { return _mm512_set1_ps(f); }
 OP vec v_zero(void) { return _mm512_setzero_ps(); }
 OP ivec v_pool(const int32_t *v) { return _mm512_loadu_si512(v); }
 OP ivec v_bcasti(const int32_t *m) { return _mm512_set1_epi32(*m); }
+OP void v_fetchu(const uint8_t *m) { _mm_prefetch((const char *)m, _MM_HINT_T1); }
 OP vec v_add(vec x, vec y) { return _mm512_add_ps(x, y); }
 OP vec v_sub(vec x, vec y) { return _mm512_sub_ps(x, y); }
 OP vec v_mul(vec x, vec y) { return _mm512_mul_ps(x, y); }
@@ -298,6 +309,7 @@ OP vec v_const(float f) { vec r; EACH AT(r, l) = f; return r; }
 OP vec v_zero(void) { vec r; EACH AT(r, l) = 0.0f; return r; }
 OP ivec v_pool(const int32_t *v) { ivec r; EACH AT(r, l) = v[l]; return r; }
 OP ivec v_bcasti(const int32_t *m) { ivec r; EACH AT(r, l) = m[0]; return r; }
+OP void v_fetchu(const uint8_t *m) { (void)m; }
 OP vec v_add(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) + AT(y, l); return r; }
 OP vec v_sub(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) - AT(y, l); return r; }
 OP vec v_mul(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) * AT(y, l); return r; }
@@ -380,6 +392,20 @@ KERNEL void pack_q(const uint16_t *q, float *d, int64_t ld)
         v_store(d + 48, x);
         q += ld;
         d += 64;
+    }
+}
+
+/* Fetches the first lines of n rows, which are ld bytes apart. */
+KERNEL void fetch_lines(const uint8_t *at, int64_t ld, int64_t lines, int64_t n)
+{
+    const uint8_t *line;
+    for (int64_t left = n; left; left--) {
+        line = at;
+        for (int64_t left_v2 = lines; left_v2; left_v2--) {
+            v_fetchu(line);
+            line += 64;
+        }
+        at += ld;
     }
 }
 
@@ -898,14 +924,101 @@ static void begin(const struct space *w, int64_t rows)
             row[l] = none_seen;
 }
 
-/* One tile of queries of head h, from row i0 on, meets all keys that any of its rows sees. */
-static void attend(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t h, int64_t i0)
+/* Outputs and LSE of so many rows of head h, from row i0 on, of what they have met. */
+static void finish_all(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t h,
+    int64_t i0, int64_t rows)
+{
+    uint16_t *out = (uint16_t *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
+    float unused;
+    for (int64_t i = 0; i < rows; i++) {
+        float *row = w->row + i / 8 * 64 + i % 8, *lse = a->lse ? a->lse + s->lse_at + h * s->lse_ld + i0 + i : &unused;
+        finish(w->o + i * 64, row, out + i * a->o_stride[2], lse);
+    }
+}
+
+/* Rows that are read or written soon: where they begin, how many bytes they are apart, how many lines each has, and how
+ * many they are. */
+struct area { const uint8_t *at; int64_t ld, lines, rows; };
+struct soon { int64_t cuts, count; int large; struct area area[4]; };
+
+/* Nothing yet. Where the whole problem lies in caches near a core, nothing ever is. */
+static struct soon soon_begin(const struct attn_args *a, int64_t cuts)
+{
+    int64_t queries = a->batch * a->heads * a->q_len, keys = a->batch * a->kv_heads * a->kv_len;
+    struct soon x;
+    x.cuts = cuts, x.count = 0;
+    x.large = queries * (int64_t)(64 * sizeof(uint16_t) + 64 * sizeof(uint16_t)) + keys * 256 > 1048576;
+    return x;
+}
+
+/* Adds rows from number `first` on of a matrix whose strides are in units of so many bytes. */
+static void add_area(struct soon *out, const void *matrix, int64_t head, int64_t ld, int64_t unit, int64_t first,
+    int64_t rows, int64_t lines)
+{
+    struct area *m = &out->area[out->count++];
+    m->at = (const uint8_t *)matrix + (head + first * ld) * unit;
+    m->ld = ld * unit, m->lines = lines, m->rows = rows;
+}
+
+/* What the next tile of queries, rows i0 and on of head h, reads and writes; and the head's keys and values if others
+ * are packed now. */
+static void add_tile(struct soon *out, const struct attn_args *a, const struct sequence *s, int64_t h, int64_t i0,
+    int others)
+{
+    const int64_t rows = least(128, s->q_len - i0);
+    const int64_t g = h / (a->heads / a->kv_heads), first = first_key(s, 0), keys = end_key(s, s->q_len - 1) - first;
+    if (others && keys > 0 && keys <= 1024) {
+        add_area(out, a->k, s->k_at + g * a->k_stride[1], a->k_stride[2], 2, first, keys, 2);
+        add_area(out, a->v, s->v_at + g * a->v_stride[1], a->v_stride[2], 2, first, keys, 2);
+    }
+    add_area(out, a->q, s->q_at + h * a->q_stride[1], a->q_stride[2], sizeof(uint16_t), i0, rows,
+        (64 * sizeof(uint16_t) + 63) / 64);
+    add_area(out, a->o, s->o_at + h * a->o_stride[1], a->o_stride[2], sizeof(uint16_t), i0, rows,
+        (64 * sizeof(uint16_t) + 63) / 64);
+}
+
+/* What comes after tile u of a unit, which is share t of the work up to `end`: another tile of the unit, or the first
+ * one of the next. */
+static struct soon *next_tile(const struct attn_args *a, const struct sequence *s, struct soon *out, int64_t t,
+    int64_t u, int64_t end)
+{
+    int64_t cuts = out->cuts, group = a->heads / a->kv_heads, unit = t / cuts, next = unit, v = u - cuts;
+    struct sequence other;
+    out->count = 0;
+    if (!out->large || (v < 0 && t + 1 == end))
+        return out;
+    if (v < 0) {
+        next = (t + 1) / cuts;
+        other = sequence_of(a, next / a->kv_heads);
+        s = &other;
+        v = group * query_tiles(s->q_len) - 1 - (t + 1) % cuts;
+    }
+    if (v >= 0)
+        add_tile(out, a, s, next % a->kv_heads * group + v / query_tiles(s->q_len), v % query_tiles(s->q_len) * 128,
+            next != unit);
+    return out;
+}
+
+/* Fetches one of so many equal shares of what is left. */
+static void fetch_share(struct soon *x, int64_t shares)
+{
+    for (int64_t i = 0; i < x->count; i++) {
+        struct area *m = &x->area[i];
+        int64_t n = (m->rows + shares - 1) / shares;
+        if (n > 0)
+            fetch_lines(m->at, m->ld, m->lines, n);
+        m->at += n * m->ld, m->rows -= n;
+    }
+}
+
+/* One tile of queries of head h, from row i0 on, meets all keys that any of its rows sees. Meanwhile what is wanted
+ * soon is fetched. */
+static void attend(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t h, int64_t i0,
+    struct soon *soon)
 {
     int64_t rows = least(128, s->q_len - i0), padded = (rows + 7) / 8 * 8, end = end_key(s, i0 + rows - 1);
     const uint16_t *q = (const uint16_t *)a->q + s->q_at + h * a->q_stride[1] + i0 * a->q_stride[2];
-    uint16_t *out = (uint16_t *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
     float scale = a->scale * 1.44269504f; /* exponentials are powers of two */
-    float unused;
     int32_t ends[8] = {0}; /* used for tiles that the edge of an interval crosses */
     for (int64_t i = 0; i < padded; i += 16) {
         int64_t ld = a->q_stride[2];
@@ -918,6 +1031,8 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
         struct place at = {w->q, w->k + j * 64, w->v + j * 64, w->s, w->p, w->o, w->row};
         int whole = seen_below - j >= 256;
         for (int64_t i = 0; i < rows; i += 8, at.q += 512, at.o += 512, at.row += 64) {
+            if (j == first && soon->count)
+                fetch_share(soon, (rows - i + 7) / 8);
             if (whole) {
                 tile(&at, 256, 256, ends, &scale);
                 continue;
@@ -932,11 +1047,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
             tile(&at, least(256, last), seen, ends, &scale);
         }
     }
-
-    for (int64_t i = 0; i < rows; i++) {
-        float *row = w->row + i / 8 * 64 + i % 8, *lse = a->lse ? a->lse + s->lse_at + h * s->lse_ld + i0 + i : &unused;
-        finish(w->o + i * 64, row, out + i * a->o_stride[2], lse);
-    }
+    finish_all(a, w, s, h, i0, rows);
 }
 
 /* Piece t of the work where parts share memory. In phase 0 that is to pack one tile of keys of one head; in phase 1, to
@@ -950,8 +1061,10 @@ static void do_shared(const struct attn_args *a, int64_t t)
     struct sequence s = sequence_of(a, unit / a->kv_heads);
     if (a->phase) {
         int64_t head = t / units % group, first = (query_tiles(a->q_len) - 1 - t / units / group) * 128;
+        struct soon none;
+        none.count = 0;
         if (first < s.q_len)
-            attend(a, &w, &s, g * group + head, first);
+            attend(a, &w, &s, g * group + head, first, &none);
     } else if (s.q_len > 0) {
         int64_t j = t % tiles * 256, from = first_key(&s, 0), end = least(end_key(&s, s.q_len - 1), j + 256);
         if (from < j + 256 && j < end)
@@ -976,9 +1089,11 @@ int attn_bf16_d64_causal_on_avx512_q128k256_r8x2u2(const struct attn_args *a)
     }
     struct space w = carve((float *)a->workspace, (float *)a->workspace + 20496, key_tiles(a));
     cuts = cuts_of(units, a->parts);
+    struct soon soon = soon_begin(a, cuts);
+    const int64_t end = units * cuts * (a->part + 1) / a->parts;
     if (a->phase)
         memcpy(&packed, (char *)a->workspace + 81920, sizeof packed);
-    for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
+    for (int64_t t = units * cuts * a->part / a->parts; t < end; t++) {
         int64_t unit = t / cuts, g = unit % a->kv_heads;
         struct sequence s = sequence_of(a, unit / a->kv_heads);
         int64_t tiles = query_tiles(s.q_len);
@@ -986,7 +1101,7 @@ int attn_bf16_d64_causal_on_avx512_q128k256_r8x2u2(const struct attn_args *a)
             if (packed != unit)
                 pack(a, &w, &s, g, first_key(&s, 0), end_key(&s, s.q_len - 1));
             packed = unit;
-            attend(a, &w, &s, g * group + u / tiles, u % tiles * 128);
+            attend(a, &w, &s, g * group + u / tiles, u % tiles * 128, next_tile(a, &s, &soon, t, u, end));
         }
     }
     memcpy((char *)a->workspace + 81920, &packed, sizeof packed);
@@ -1015,6 +1130,7 @@ int attn_bf16_d64_causal_on_avx512_q128k256_r8x2u2(const struct attn_args *a)
 #undef v_zero
 #undef v_pool
 #undef v_bcasti
+#undef v_fetchu
 #undef v_add
 #undef v_sub
 #undef v_mul
@@ -1061,6 +1177,7 @@ int attn_bf16_d64_causal_on_avx512_q128k256_r8x2u2(const struct attn_args *a)
 #undef exponent1
 #undef mantissa1
 #undef pack_q
+#undef fetch_lines
 #undef pack_k
 #undef pack_v
 #undef score_tile
@@ -1085,6 +1202,14 @@ int attn_bf16_d64_causal_on_avx512_q128k256_r8x2u2(const struct attn_args *a)
 #undef place
 #undef tile
 #undef begin
+#undef finish_all
+#undef area
+#undef soon
+#undef soon_begin
+#undef add_area
+#undef add_tile
+#undef next_tile
+#undef fetch_share
 #undef attend
 #undef do_shared
 #endif

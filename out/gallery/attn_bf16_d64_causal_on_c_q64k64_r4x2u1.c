@@ -160,6 +160,7 @@ int attn_bf16_d64_causal_on_c_q64k64_r4x2u1(const struct attn_args *args);
 #define place place_d34a87f7
 #define tile tile_d34a87f7
 #define begin begin_d34a87f7
+#define finish_all finish_all_d34a87f7
 #define attend attend_d34a87f7
 #define do_shared do_shared_d34a87f7
 
@@ -844,14 +845,24 @@ static void begin(const struct space *w, int64_t rows)
             row[l] = none_seen;
 }
 
+/* Outputs and LSE of so many rows of head h, from row i0 on, of what they have met. */
+static void finish_all(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t h,
+    int64_t i0, int64_t rows)
+{
+    uint16_t *out = (uint16_t *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
+    float unused;
+    for (int64_t i = 0; i < rows; i++) {
+        float *row = w->row + i / 4 * 32 + i % 4, *lse = a->lse ? a->lse + s->lse_at + h * s->lse_ld + i0 + i : &unused;
+        finish(w->o + i * 64, row, out + i * a->o_stride[2], lse);
+    }
+}
+
 /* One tile of queries of head h, from row i0 on, meets all keys that any of its rows sees. */
 static void attend(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t h, int64_t i0)
 {
     int64_t rows = least(64, s->q_len - i0), padded = (rows + 3) / 4 * 4, end = end_key(s, i0 + rows - 1);
     const uint16_t *q = (const uint16_t *)a->q + s->q_at + h * a->q_stride[1] + i0 * a->q_stride[2];
-    uint16_t *out = (uint16_t *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
     float scale = a->scale * 1.44269504f; /* exponentials are powers of two */
-    float unused;
     int32_t ends[4] = {0}; /* used for tiles that the edge of an interval crosses */
     for (int64_t i = 0; i < padded; i += 8) {
         int64_t ld = a->q_stride[2];
@@ -878,11 +889,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
             tile(&at, least(64, last), seen, ends, &scale);
         }
     }
-
-    for (int64_t i = 0; i < rows; i++) {
-        float *row = w->row + i / 4 * 32 + i % 4, *lse = a->lse ? a->lse + s->lse_at + h * s->lse_ld + i0 + i : &unused;
-        finish(w->o + i * 64, row, out + i * a->o_stride[2], lse);
-    }
+    finish_all(a, w, s, h, i0, rows);
 }
 
 /* Piece t of the work where parts share memory. In phase 0 that is to pack one tile of keys of one head; in phase 1, to
@@ -922,9 +929,10 @@ int attn_bf16_d64_causal_on_c_q64k64_r4x2u1(const struct attn_args *a)
     }
     struct space w = carve((float *)a->workspace, (float *)a->workspace + 9488, key_tiles(a));
     cuts = cuts_of(units, a->parts);
+    const int64_t end = units * cuts * (a->part + 1) / a->parts;
     if (a->phase)
         memcpy(&packed, (char *)a->workspace + 37888, sizeof packed);
-    for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
+    for (int64_t t = units * cuts * a->part / a->parts; t < end; t++) {
         int64_t unit = t / cuts, g = unit % a->kv_heads;
         struct sequence s = sequence_of(a, unit / a->kv_heads);
         int64_t tiles = query_tiles(s.q_len);
@@ -1048,6 +1056,7 @@ int attn_bf16_d64_causal_on_c_q64k64_r4x2u1(const struct attn_args *a)
 #undef place
 #undef tile
 #undef begin
+#undef finish_all
 #undef attend
 #undef do_shared
 #endif

@@ -94,6 +94,7 @@ int attn_bf16_d64_causal_on_neon_q64k64_r4x4u4(const struct attn_args *args);
 #define v_zero v_zero_5b6a41ab
 #define v_pool v_pool_5b6a41ab
 #define v_bcasti v_bcasti_5b6a41ab
+#define v_fetchu v_fetchu_5b6a41ab
 #define v_add v_add_5b6a41ab
 #define v_sub v_sub_5b6a41ab
 #define v_mul v_mul_5b6a41ab
@@ -140,6 +141,7 @@ int attn_bf16_d64_causal_on_neon_q64k64_r4x4u4(const struct attn_args *args);
 #define whole1 whole1_5b6a41ab
 #define larger larger_5b6a41ab
 #define pack_q pack_q_5b6a41ab
+#define fetch_lines fetch_lines_5b6a41ab
 #define pack_k pack_k_5b6a41ab
 #define pack_v pack_v_5b6a41ab
 #define score_tile score_tile_5b6a41ab
@@ -164,6 +166,14 @@ int attn_bf16_d64_causal_on_neon_q64k64_r4x4u4(const struct attn_args *args);
 #define place place_5b6a41ab
 #define tile tile_5b6a41ab
 #define begin begin_5b6a41ab
+#define finish_all finish_all_5b6a41ab
+#define area area_5b6a41ab
+#define soon soon_5b6a41ab
+#define soon_begin soon_begin_5b6a41ab
+#define add_area add_area_5b6a41ab
+#define add_tile add_tile_5b6a41ab
+#define next_tile next_tile_5b6a41ab
+#define fetch_share fetch_share_5b6a41ab
 #define attend attend_5b6a41ab
 #define do_shared do_shared_5b6a41ab
 
@@ -191,6 +201,7 @@ OP vec v_const(float f) { return vdupq_n_f32(f); }
 OP vec v_zero(void) { return vdupq_n_f32(0.0f); }
 OP ivec v_pool(const int32_t *v) { return vld1q_s32(v); }
 OP ivec v_bcasti(const int32_t *m) { return vld1q_dup_s32(m); }
+OP void v_fetchu(const uint8_t *m) { __builtin_prefetch(m, 0, 2); }
 OP vec v_add(vec x, vec y) { return vaddq_f32(x, y); }
 OP vec v_sub(vec x, vec y) { return vsubq_f32(x, y); }
 OP vec v_mul(vec x, vec y) { return vmulq_f32(x, y); }
@@ -278,6 +289,7 @@ OP vec v_const(float f) { vec r = {0}; EACH AT(r, l) = f; return r; }
 OP vec v_zero(void) { vec r = {0}; EACH AT(r, l) = 0.0f; return r; }
 OP ivec v_pool(const int32_t *v) { ivec r = {0}; EACH AT(r, l) = v[l]; return r; }
 OP ivec v_bcasti(const int32_t *m) { ivec r = {0}; EACH AT(r, l) = m[0]; return r; }
+OP void v_fetchu(const uint8_t *m) { (void)m; }
 OP vec v_add(vec x, vec y) { vec r = {0}; EACH AT(r, l) = AT(x, l) + AT(y, l); return r; }
 OP vec v_sub(vec x, vec y) { vec r = {0}; EACH AT(r, l) = AT(x, l) - AT(y, l); return r; }
 OP vec v_mul(vec x, vec y) { vec r = {0}; EACH AT(r, l) = AT(x, l) * AT(y, l); return r; }
@@ -400,6 +412,20 @@ KERNEL void pack_q(const uint16_t *q, float *d, int64_t ld)
         v_store(d + 60, x);
         q += ld;
         d += 64;
+    }
+}
+
+/* Fetches the first lines of n rows, which are ld bytes apart. */
+KERNEL void fetch_lines(const uint8_t *at, int64_t ld, int64_t lines, int64_t n)
+{
+    const uint8_t *line;
+    for (int64_t left = n; left; left--) {
+        line = at;
+        for (int64_t left_v2 = lines; left_v2; left_v2--) {
+            v_fetchu(line);
+            line += 64;
+        }
+        at += ld;
     }
 }
 
@@ -898,14 +924,101 @@ static void begin(const struct space *w, int64_t rows)
             row[l] = none_seen;
 }
 
-/* One tile of queries of head h, from row i0 on, meets all keys that any of its rows sees. */
-static void attend(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t h, int64_t i0)
+/* Outputs and LSE of so many rows of head h, from row i0 on, of what they have met. */
+static void finish_all(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t h,
+    int64_t i0, int64_t rows)
+{
+    uint16_t *out = (uint16_t *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
+    float unused;
+    for (int64_t i = 0; i < rows; i++) {
+        float *row = w->row + i / 4 * 16 + i % 4, *lse = a->lse ? a->lse + s->lse_at + h * s->lse_ld + i0 + i : &unused;
+        finish(w->o + i * 64, row, out + i * a->o_stride[2], lse);
+    }
+}
+
+/* Rows that are read or written soon: where they begin, how many bytes they are apart, how many lines each has, and how
+ * many they are. */
+struct area { const uint8_t *at; int64_t ld, lines, rows; };
+struct soon { int64_t cuts, count; int large; struct area area[4]; };
+
+/* Nothing yet. Where the whole problem lies in caches near a core, nothing ever is. */
+static struct soon soon_begin(const struct attn_args *a, int64_t cuts)
+{
+    int64_t queries = a->batch * a->heads * a->q_len, keys = a->batch * a->kv_heads * a->kv_len;
+    struct soon x;
+    x.cuts = cuts, x.count = 0;
+    x.large = queries * (int64_t)(64 * sizeof(uint16_t) + 64 * sizeof(uint16_t)) + keys * 256 > 1048576;
+    return x;
+}
+
+/* Adds rows from number `first` on of a matrix whose strides are in units of so many bytes. */
+static void add_area(struct soon *out, const void *matrix, int64_t head, int64_t ld, int64_t unit, int64_t first,
+    int64_t rows, int64_t lines)
+{
+    struct area *m = &out->area[out->count++];
+    m->at = (const uint8_t *)matrix + (head + first * ld) * unit;
+    m->ld = ld * unit, m->lines = lines, m->rows = rows;
+}
+
+/* What the next tile of queries, rows i0 and on of head h, reads and writes; and the head's keys and values if others
+ * are packed now. */
+static void add_tile(struct soon *out, const struct attn_args *a, const struct sequence *s, int64_t h, int64_t i0,
+    int others)
+{
+    const int64_t rows = least(64, s->q_len - i0);
+    const int64_t g = h / (a->heads / a->kv_heads), first = first_key(s, 0), keys = end_key(s, s->q_len - 1) - first;
+    if (others && keys > 0 && keys <= 1024) {
+        add_area(out, a->k, s->k_at + g * a->k_stride[1], a->k_stride[2], 2, first, keys, 2);
+        add_area(out, a->v, s->v_at + g * a->v_stride[1], a->v_stride[2], 2, first, keys, 2);
+    }
+    add_area(out, a->q, s->q_at + h * a->q_stride[1], a->q_stride[2], sizeof(uint16_t), i0, rows,
+        (64 * sizeof(uint16_t) + 63) / 64);
+    add_area(out, a->o, s->o_at + h * a->o_stride[1], a->o_stride[2], sizeof(uint16_t), i0, rows,
+        (64 * sizeof(uint16_t) + 63) / 64);
+}
+
+/* What comes after tile u of a unit, which is share t of the work up to `end`: another tile of the unit, or the first
+ * one of the next. */
+static struct soon *next_tile(const struct attn_args *a, const struct sequence *s, struct soon *out, int64_t t,
+    int64_t u, int64_t end)
+{
+    int64_t cuts = out->cuts, group = a->heads / a->kv_heads, unit = t / cuts, next = unit, v = u - cuts;
+    struct sequence other;
+    out->count = 0;
+    if (!out->large || (v < 0 && t + 1 == end))
+        return out;
+    if (v < 0) {
+        next = (t + 1) / cuts;
+        other = sequence_of(a, next / a->kv_heads);
+        s = &other;
+        v = group * query_tiles(s->q_len) - 1 - (t + 1) % cuts;
+    }
+    if (v >= 0)
+        add_tile(out, a, s, next % a->kv_heads * group + v / query_tiles(s->q_len), v % query_tiles(s->q_len) * 64,
+            next != unit);
+    return out;
+}
+
+/* Fetches one of so many equal shares of what is left. */
+static void fetch_share(struct soon *x, int64_t shares)
+{
+    for (int64_t i = 0; i < x->count; i++) {
+        struct area *m = &x->area[i];
+        int64_t n = (m->rows + shares - 1) / shares;
+        if (n > 0)
+            fetch_lines(m->at, m->ld, m->lines, n);
+        m->at += n * m->ld, m->rows -= n;
+    }
+}
+
+/* One tile of queries of head h, from row i0 on, meets all keys that any of its rows sees. Meanwhile what is wanted
+ * soon is fetched. */
+static void attend(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t h, int64_t i0,
+    struct soon *soon)
 {
     int64_t rows = least(64, s->q_len - i0), padded = (rows + 3) / 4 * 4, end = end_key(s, i0 + rows - 1);
     const uint16_t *q = (const uint16_t *)a->q + s->q_at + h * a->q_stride[1] + i0 * a->q_stride[2];
-    uint16_t *out = (uint16_t *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
     float scale = a->scale * 1.44269504f; /* exponentials are powers of two */
-    float unused;
     int32_t ends[4] = {0}; /* used for tiles that the edge of an interval crosses */
     for (int64_t i = 0; i < padded; i += 4) {
         int64_t ld = a->q_stride[2];
@@ -918,6 +1031,8 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
         struct place at = {w->q, w->k + j * 64, w->v + j * 64, w->s, w->p, w->o, w->row};
         int whole = seen_below - j >= 64;
         for (int64_t i = 0; i < rows; i += 4, at.q += 256, at.o += 256, at.row += 16) {
+            if (j == first && soon->count)
+                fetch_share(soon, (rows - i + 3) / 4);
             if (whole) {
                 tile(&at, 64, 64, ends, &scale);
                 continue;
@@ -932,11 +1047,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
             tile(&at, least(64, last), seen, ends, &scale);
         }
     }
-
-    for (int64_t i = 0; i < rows; i++) {
-        float *row = w->row + i / 4 * 16 + i % 4, *lse = a->lse ? a->lse + s->lse_at + h * s->lse_ld + i0 + i : &unused;
-        finish(w->o + i * 64, row, out + i * a->o_stride[2], lse);
-    }
+    finish_all(a, w, s, h, i0, rows);
 }
 
 /* Piece t of the work where parts share memory. In phase 0 that is to pack one tile of keys of one head; in phase 1, to
@@ -950,8 +1061,10 @@ static void do_shared(const struct attn_args *a, int64_t t)
     struct sequence s = sequence_of(a, unit / a->kv_heads);
     if (a->phase) {
         int64_t head = t / units % group, first = (query_tiles(a->q_len) - 1 - t / units / group) * 64;
+        struct soon none;
+        none.count = 0;
         if (first < s.q_len)
-            attend(a, &w, &s, g * group + head, first);
+            attend(a, &w, &s, g * group + head, first, &none);
     } else if (s.q_len > 0) {
         int64_t j = t % tiles * 64, from = first_key(&s, 0), end = least(end_key(&s, s.q_len - 1), j + 64);
         if (from < j + 64 && j < end)
@@ -976,9 +1089,11 @@ int attn_bf16_d64_causal_on_neon_q64k64_r4x4u4(const struct attn_args *a)
     }
     struct space w = carve((float *)a->workspace, (float *)a->workspace + 8976, key_tiles(a));
     cuts = cuts_of(units, a->parts);
+    struct soon soon = soon_begin(a, cuts);
+    const int64_t end = units * cuts * (a->part + 1) / a->parts;
     if (a->phase)
         memcpy(&packed, (char *)a->workspace + 35840, sizeof packed);
-    for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
+    for (int64_t t = units * cuts * a->part / a->parts; t < end; t++) {
         int64_t unit = t / cuts, g = unit % a->kv_heads;
         struct sequence s = sequence_of(a, unit / a->kv_heads);
         int64_t tiles = query_tiles(s.q_len);
@@ -986,7 +1101,7 @@ int attn_bf16_d64_causal_on_neon_q64k64_r4x4u4(const struct attn_args *a)
             if (packed != unit)
                 pack(a, &w, &s, g, first_key(&s, 0), end_key(&s, s.q_len - 1));
             packed = unit;
-            attend(a, &w, &s, g * group + u / tiles, u % tiles * 64);
+            attend(a, &w, &s, g * group + u / tiles, u % tiles * 64, next_tile(a, &s, &soon, t, u, end));
         }
     }
     memcpy((char *)a->workspace + 35840, &packed, sizeof packed);
@@ -1017,6 +1132,7 @@ int attn_bf16_d64_causal_on_neon_q64k64_r4x4u4(const struct attn_args *a)
 #undef v_zero
 #undef v_pool
 #undef v_bcasti
+#undef v_fetchu
 #undef v_add
 #undef v_sub
 #undef v_mul
@@ -1065,6 +1181,7 @@ int attn_bf16_d64_causal_on_neon_q64k64_r4x4u4(const struct attn_args *a)
 #undef whole1
 #undef larger
 #undef pack_q
+#undef fetch_lines
 #undef pack_k
 #undef pack_v
 #undef score_tile
@@ -1089,6 +1206,14 @@ int attn_bf16_d64_causal_on_neon_q64k64_r4x4u4(const struct attn_args *a)
 #undef place
 #undef tile
 #undef begin
+#undef finish_all
+#undef area
+#undef soon
+#undef soon_begin
+#undef add_area
+#undef add_tile
+#undef next_tile
+#undef fetch_share
 #undef attend
 #undef do_shared
 #endif

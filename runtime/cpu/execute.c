@@ -37,8 +37,9 @@ struct job {
     atomic_int refused;
     struct phase {
         int64_t parts;
-        _Alignas(LINE_PAIR) _Atomic int64_t next;  /* the first part that no thread has begun */
-        _Alignas(LINE_PAIR) struct countdown open; /* parts that are not finished */
+        int64_t together, several; /* how often a thread takes so many parts as one, before they are taken one by one */
+        _Alignas(LINE_PAIR) _Atomic int64_t next;  /* the first of what is taken that no thread has begun */
+        _Alignas(LINE_PAIR) struct countdown open; /* how much of that is not finished */
     } phase[PHASES];
 };
 
@@ -139,6 +140,22 @@ static int64_t parts_sharing(int64_t pieces, int threads)
     return pieces < 1 ? 1 : (pieces + together - 1) / together;
 }
 
+/* Of many parts the first ones are taken several at a time, since a kernel fetches what the next of them will read, and the
+ * others one by one, so that threads end together. */
+static void take_together(struct phase *p, int threads)
+{
+    enum { MOST = 8 };
+    p->together = MOST;
+    while (p->together > 1 && (p->parts % p->together != 0 || p->parts < 6 * p->together * threads))
+        p->together /= 2;
+    p->several = p->together > 1 ? p->parts / p->together * 3 / 4 : 0;
+}
+
+static int64_t taken(const struct phase *p)
+{
+    return p->several + p->parts - p->several * p->together;
+}
+
 static void do_part(struct job *job, int piece, int64_t part, int64_t parts, int phase)
 {
     struct attn_args a = part_of(job->args, part, parts, job->workspace + job->piece * piece);
@@ -152,8 +169,11 @@ static void do_phase(struct job *job, int number, int piece)
     struct phase *phase = &job->phase[number];
     int64_t part;
     unsigned done = 0;
-    while ((part = atomic_fetch_add_explicit(&phase->next, 1, memory_order_relaxed)) < phase->parts) {
-        do_part(job, piece, part, phase->parts, number);
+    while ((part = atomic_fetch_add_explicit(&phase->next, 1, memory_order_relaxed)) < taken(phase)) {
+        if (part < phase->several)
+            do_part(job, piece, part, phase->parts / phase->together, number);
+        else
+            do_part(job, piece, part + phase->several * (phase->together - 1), phase->parts, number);
         done++;
     }
     if (done > 0 && number + 1 < job->phases)
@@ -215,8 +235,10 @@ static int execute_within(const struct kernel *kernel, const struct attn_args *a
     for (int i = 0; i < job.phases; i++) {
         struct phase *phase = &job.phase[i];
         phase->parts = l.way == SHARED ? parts_sharing(pieces_of(kernel, args, i), threads) : parts_alone(args, threads);
+        if (l.way == ALONE)
+            take_together(phase, threads);
         atomic_init(&phase->next, 0);
-        countdown_begin(&phase->open, (unsigned)phase->parts);
+        countdown_begin(&phase->open, (unsigned)taken(phase));
     }
     if (pool)
         pool_run(pool, threads, do_parts, &job);

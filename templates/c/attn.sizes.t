@@ -82,6 +82,12 @@
 %# A row of keys, and of values, in elements of their C type.
 % let KEY = (LDQ*PER - HALF*W)/VALUES*BYTES
 % let VALUE = LDO/VALUES*BYTES
+%# Whether prompts fetch what comes after a tile of queries: what the next one reads and writes, and if it is of another head keys and
+%# values, up to so many bytes, which have to fit L2 beside the panels. What is no more than that in all is thought to be there.
+% let SOON = REGISTERS and not SPLIT ? 1 : 0
+% let SOON_MOST = 262144
+% let SOON_LEAST = 1048576
+% let SOON_VALUE = NARROW ? ceil_div(VALUE, 64) : ceil_div(HDV*SIZE, 64)
 % let LINE = NARROW ? 64 : 64/SIZE
 % let KEY_LINES = REGISTERS ? ceil_div(KEY, LINE) : 1
 % let VALUE_LINES = REGISTERS ? ceil_div(ceil_div(VALUE, LINE), PANELS*(R/VR)) : 1
@@ -405,6 +411,9 @@
 % end
 % if FETCH_AHEAD
 % micro fetch_rows
+% end
+% if SOON
+% micro fetch_lines
 % end
 % if not FETCH_AHEAD or NARROW and not FOURS
 % micro pack_k

@@ -9,8 +9,12 @@ static void do_shared(const struct attn_args *a, int64_t t)
     struct sequence s = sequence_of(a, unit / a->kv_heads);
     if (a->phase) {
         int64_t head = t / units % group, first = (query_tiles(a->q_len) - 1 - t / units / group) * ${BQ};
+% if SOON
+        struct soon none;
+        none.count = 0;
+% end
         if (first < s.q_len)
-            attend(a, &w, &s, g * group + head, first);
+            attend(a, &w, &s, g * group + head, first${SOON ? ", &none" : ""});
     } else if (s.q_len > 0) {
         int64_t j = t % tiles * ${BK}, from = first_key(&s, 0), end = least(end_key(&s, s.q_len - 1), j + ${BK});
         if (from < j + ${BK} && j < end)

@@ -52,3 +52,22 @@ static void begin(const struct space *w, int64_t rows)
         for (int64_t l = 0; l < ${W}; l++)
             row[l] = none_seen;
 }
+
+/* Outputs and LSE of so many rows of head h, from row i0 on, of what they have met. */
+static void finish_all(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t h, int64_t i0, int64_t rows)
+{
+    ${CO} *out = (${CO} *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
+    float unused;
+    for (int64_t i = 0; i < rows; i++) {
+        float *row = w->row + i / ${MR} * ${STATE} + i % ${MR}, *lse = a->lse ? a->lse + s->lse_at + h * s->lse_ld + i0 + i : &unused;
+% if SINK
+        row[${FIX}] = a->features->sinks[h]${TIMES_UNIT};
+% end
+% if HDV == LDO
+        finish(w->o + i * ${LDO}, row, out + i * a->o_stride[2], lse);
+% else
+        finish(w->o + i * ${LDO}, row, (${CO} *)w->stage, lse);
+        memcpy(out + i * a->o_stride[2], w->stage, ${HDV} * sizeof *out);
+% end
+    }
+}

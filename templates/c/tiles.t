@@ -12,17 +12,19 @@
 % include "c/joins.t"
 
 % end
-/* One tile of queries of head h, from row i0 on, meets all keys that any of its rows sees. */
-static void attend(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t h, int64_t i0)
+% if SOON
+% include "c/soon.t"
+
+% end
+/* One tile of queries of head h, from row i0 on, meets all keys that any of its rows sees.${SOON ? " Meanwhile what is wanted soon is fetched." : ""} */
+static void attend(const struct attn_args *a, const struct space *w, const struct sequence *s, int64_t h, int64_t i0${SOON ? ", struct soon *soon" : ""})
 {
     int64_t rows = least(${BQ}, s->q_len - i0), padded = (rows + ${MR - 1}) / ${MR} * ${MR}, end = end_key(s, i0 + rows - 1);
     const ${CQ} *q = (const ${CQ} *)a->q + s->q_at + h * a->q_stride[1] + i0 * a->q_stride[2];
-    ${CO} *out = (${CO} *)a->o + s->o_at + h * a->o_stride[1] + i0 * a->o_stride[2];
     float scale = a->scale${TIMES_SCALE_UNIT};${SOFTCAP ? "" : WHY_UNIT}
 % if KNOWN
     int exact = a->lse ? 1 : 0; /* an LSE is of sums before rounding */
 % end
-    float unused;
     int32_t ends[${WINDOW ? 2*MR : MR}] = {0}; /* used for tiles that the edge of an interval crosses */
 % if MODIFY
     struct scores x = {a->features, s, w, h, i0};
@@ -57,6 +59,10 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
         struct place at = {w->q, w->k + j * ${KEY_ROWS}, w->v + j * ${VTILE/BK}, w->s, w->p, ${TO}->o, ${TO}->row};
         int whole = seen_below - j >= ${BK}${WINDOW ? " && seen_from <= j" : ""};
         for (int64_t i = 0; i < rows; i += ${MR}, at.q += ${MR*LDQ}, at.o += ${MR*LDO}, at.row += ${STATE}) {
+% if SOON
+            if (j == first && soon->count)
+                fetch_share(soon, (rows - i + ${MR - 1}) / ${MR});
+% end
             if (whole) {
                 tile(&at, ${BK}, ${BK}, ends, &scale${MODIFY ? ", &x, i, j" : ""}${KNOWN ? ", exact" : ""});
                 continue;
@@ -89,19 +95,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     if (to == &part)
         join_part(w, padded);
 % end
-
-    for (int64_t i = 0; i < rows; i++) {
-        float *row = w->row + i / ${MR} * ${STATE} + i % ${MR}, *lse = a->lse ? a->lse + s->lse_at + h * s->lse_ld + i0 + i : &unused;
-% if SINK
-        row[${FIX}] = a->features->sinks[h]${TIMES_UNIT};
-% end
-% if HDV == LDO
-        finish(w->o + i * ${LDO}, row, out + i * a->o_stride[2], lse);
-% else
-        finish(w->o + i * ${LDO}, row, (${CO} *)w->stage, lse);
-        memcpy(out + i * a->o_stride[2], w->stage, ${HDV} * sizeof *out);
-% end
-    }
+    finish_all(a, w, s, h, i0, rows);
 }
 
 % include "c/shared.t"
@@ -123,9 +117,13 @@ int ${NAME}(const struct attn_args *a)
     }
     struct space w = carve((float *)a->workspace, (float *)a->workspace + ${WORKSPACE/4}, key_tiles(a));
     cuts = cuts_of(units, a->parts);
+% if SOON
+    struct soon soon = soon_begin(a, cuts);
+% end
+    const int64_t end = units * cuts * (a->part + 1) / a->parts;
     if (a->phase)
         memcpy(&packed, (char *)a->workspace + ${AT_KEPT}, sizeof packed);
-    for (int64_t t = units * cuts * a->part / a->parts; t < units * cuts * (a->part + 1) / a->parts; t++) {
+    for (int64_t t = units * cuts * a->part / a->parts; t < end; t++) {
         int64_t unit = t / cuts, g = unit % a->kv_heads;
         struct sequence s = sequence_of(a, unit / a->kv_heads);
         int64_t tiles = query_tiles(s.q_len);
@@ -133,7 +131,7 @@ int ${NAME}(const struct attn_args *a)
             if (packed != unit)
                 pack(a, &w, &s, g, first_key(&s, 0), end_key(&s, s.q_len - 1));
             packed = unit;
-            attend(a, &w, &s, g * group + u / tiles, u % tiles * ${BQ});
+            attend(a, &w, &s, g * group + u / tiles, u % tiles * ${BQ}${SOON ? ", next_tile(a, &s, &soon, t, u, end)" : ""});
         }
     }
     memcpy((char *)a->workspace + ${AT_KEPT}, &packed, sizeof packed);

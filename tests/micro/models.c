@@ -160,6 +160,14 @@ static void fetch_rows(struct job *j)
     integer(j, 2, 1 + j->kind % 3);
 }
 
+static void fetch_lines(struct job *j)
+{
+    memory(j, 0, DTYPE_INT8, 1);
+    integer(j, 1, 64);
+    integer(j, 2, 1 + j->kind % 2);
+    integer(j, 3, 1 + j->kind % 3);
+}
+
 /* d[panel][slot][NR]: a slot's elements are neighbouring values of one column */
 static void pack_v(struct job *j)
 {
@@ -491,8 +499,8 @@ static void finish(struct job *j)
 }
 
 static const struct model models[] = {
-    {"pack_q", pack_q},   {"pack_k", pack_k},   {"fetch_rows", fetch_rows},   {"pack_v", pack_v}, {"score_tile", score_tile},
-    {"tile_across", score_tile},
+    {"pack_q", pack_q}, {"pack_k", pack_k}, {"fetch_rows", fetch_rows}, {"fetch_lines", fetch_lines}, {"pack_v", pack_v},
+    {"score_tile", score_tile}, {"tile_across", score_tile},
     {"score_ahead", score_ahead}, {"softmax", softmax},
     {"cut", cut}, {"value_tile", value_tile}, {"finish", finish}, {"soften", soften},
     {"widen_row", open_row}, {"open_row", open_row}, {"open_rows", open_rows}, {"open_stored", open_stored},

@@ -460,7 +460,7 @@ static bool is_one_of(const char *name, const char *const *list)
 
 /* Whether the micro-kernel at that place of attn.micro or few.micro serves products that are not those of isa: those of keys in
  * fours or of keys that are transposed where bits are a promise, those of the isa that transposes words, or those of integers.
- * Integers are of x86-64's vectors alone, and rows that become pairs of isas that multiply these. */
+ * Integers are of x86-64's vectors alone, and rows that become pairs of isas that multiply these. Plain C fetches nothing ahead. */
 static bool is_of_others(enum isa isa, const char *name)
 {
     static const char *const fours[] = {"pack_fours(", "score_fours(", "score_again(", NULL};
@@ -472,6 +472,8 @@ static bool is_of_others(enum isa isa, const char *name)
         return !isas[isa].pairs;
     if (!strncmp(name, "score_words(", 12))
         return isa != ISA_AVX2;
+    if (!strncmp(name, "fetch_lines(", 12))
+        return isa == ISA_C;
     if (!strncmp(name, "pack_integers(", 14) || !strncmp(name, "score_integers(", 15))
         return strcmp(isas[isa].family, "x86-64") != 0;
     return false;
