@@ -1,6 +1,6 @@
 /* bench_few.c - few queries over many keys, by kernels that are named and by the one that a plan chooses, which take turns
  * launch by launch over the same keys and values. What it is not: a test; that outputs agree is only looked at.
- *     bench_few THREADS SECONDS DTYPE SHAPE... [- NAME...]
+ *     bench_few THREADS SECONDS f32|bf16|f16 SHAPE... [- NAME...]
  *     SHAPE is B,Hq,Hkv,Sq,Skv,D; SECONDS are for each of them
  *     NAME is what follows the head dim in a kernel's name, as in on_avx512_q64k32_r4x4u2_s2048 */
 #define _GNU_SOURCE
@@ -31,13 +31,13 @@ struct bench {
     double seconds;
     enum dtype dtype;
     struct kernel_here all[MOST];
-    uint16_t *q, *k, *v, *o, *first;
+    unsigned char *q, *k, *v, *o, *first;
 };
 
-static void fill(uint16_t *to, const uint16_t *pattern, size_t n)
+static void fill(unsigned char *to, const unsigned char *pattern, size_t n)
 {
     for (size_t i = 0; i < n; i += PATTERN)
-        memcpy(to + i, pattern, (n - i < PATTERN ? n - i : PATTERN) * sizeof *to);
+        memcpy(to + i, pattern, n - i < PATTERN ? n - i : PATTERN);
 }
 
 static void add(struct bench *b, const struct shape *s, const char *end)
@@ -87,7 +87,7 @@ static double launch(const struct bench *b, const struct shape *s, const struct 
 static void compare_outputs(const struct bench *b, struct kernel_here *x, size_t n)
 {
     if (x == b->all)
-        memcpy(b->first, b->o, n * sizeof *b->o);
+        memcpy(b->first, b->o, n * (size_t)dtypes[b->dtype].bytes);
     for (size_t i = 0; i < n; i++) {
         const float off = fabsf(dtype_load(b->dtype, b->o, (int64_t)i) - dtype_load(b->dtype, b->first, (int64_t)i));
         x->off = off <= x->off ? x->off : off;
@@ -115,19 +115,20 @@ static int take_turns(struct bench *b, const struct shape *s)
 
 static int run_shape(struct bench *b, const struct shape *s, char *const *names, int count)
 {
-    const size_t rows = (size_t)(s->batch * s->heads * s->q_len * s->dim);
-    const size_t keys = (size_t)(s->batch * s->kv_heads * s->kv_len * s->dim);
-    uint16_t *pattern = malloc(PATTERN * sizeof *pattern);
+    const size_t unit = (size_t)dtypes[b->dtype].bytes;
+    const size_t rows = (size_t)(s->batch * s->heads * s->q_len * s->dim) * unit;
+    const size_t keys = (size_t)(s->batch * s->kv_heads * s->kv_len * s->dim) * unit;
+    unsigned char *pattern = malloc(PATTERN);
     int result = -1;
     b->count = 0;
-    b->q = aligned_alloc(64, (rows * 2 + 63) / 64 * 64), b->o = aligned_alloc(64, (rows * 2 + 63) / 64 * 64);
-    b->k = aligned_alloc(4096, (keys * 2 + 4095) / 4096 * 4096), b->v = aligned_alloc(4096, (keys * 2 + 4095) / 4096 * 4096);
-    b->first = malloc(rows * 2);
+    b->q = aligned_alloc(64, (rows + 63) / 64 * 64), b->o = aligned_alloc(64, (rows + 63) / 64 * 64);
+    b->k = aligned_alloc(4096, (keys + 4095) / 4096 * 4096), b->v = aligned_alloc(4096, (keys + 4095) / 4096 * 4096);
+    b->first = malloc(rows);
     if (!pattern || !b->q || !b->o || !b->k || !b->v || !b->first)
         goto cleanup;
-    fill_normal(pattern, b->dtype, PATTERN, 1), fill(b->q, pattern, rows);
-    fill_normal(pattern, b->dtype, PATTERN, 2), fill(b->k, pattern, keys);
-    fill_normal(pattern, b->dtype, PATTERN, 3), fill(b->v, pattern, keys);
+    fill_normal(pattern, b->dtype, PATTERN / unit, 1), fill(b->q, pattern, rows);
+    fill_normal(pattern, b->dtype, PATTERN / unit, 2), fill(b->k, pattern, keys);
+    fill_normal(pattern, b->dtype, PATTERN / unit, 3), fill(b->v, pattern, keys);
     add(b, s, NULL);
     for (int i = 0; i < count && b->count < MOST; i++)
         add(b, s, names[i]);
@@ -158,11 +159,16 @@ int main(int argc, char **argv)
     int shapes = 4, result = 0;
     while (shapes < argc && strcmp(argv[shapes], "-") != 0)
         shapes++;
-    if (argc < 5 || atoi(argv[1]) < 1 || (strcmp(argv[3], "bf16") != 0 && strcmp(argv[3], "f16") != 0)) {
-        fprintf(stderr, "usage: bench_few THREADS SECONDS bf16|f16 SHAPE... [- NAME...]\n");
+    const int dtype = argc < 5                      ? -1 :
+                      strcmp(argv[3], "f32") == 0  ? DTYPE_F32 :
+                      strcmp(argv[3], "f16") == 0  ? DTYPE_F16 :
+                      strcmp(argv[3], "bf16") == 0 ? DTYPE_BF16 :
+                                                     -1;
+    if (dtype < 0 || atoi(argv[1]) < 1) {
+        fprintf(stderr, "usage: bench_few THREADS SECONDS f32|bf16|f16 SHAPE... [- NAME...]\n");
         return 2;
     }
-    b.threads = atoi(argv[1]), b.seconds = atof(argv[2]), b.dtype = strcmp(argv[3], "f16") == 0 ? DTYPE_F16 : DTYPE_BF16;
+    b.threads = atoi(argv[1]), b.seconds = atof(argv[2]), b.dtype = (enum dtype)dtype;
     if (attn_context_create(&options, &b.context, &err) != ATTN_OK) {
         fprintf(stderr, "bench_few: error: %s\n", err.text);
         return 1;
