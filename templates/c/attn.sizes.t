@@ -210,6 +210,8 @@
 % let WHOLE = DIRECT and (PANELS > 1 or LAST == NV) ? 1 : 0
 %# Whether values of a whole tile of keys can be met by one call.
 % let AT_ONCE = WHOLE and IN_PLACE and LAST == NV ? 1 : 0
+%# Whether the scores of a tile are made while values of the tile before it are met.
+% let IN_TURN = AT_ONCE and ACROSS
 %# While they multiply keys they fetch keys to come, so that memory is never idle.
 % let FETCH_AHEAD = SPLIT and INVARIANT
 %# With chains, W keys at a time are read in place, or from where they were made floats; TSEEN: what they are then. In each step of W slots
@@ -428,6 +430,9 @@
 % micro score_across
 % end
 % micro across_again
+% if IN_TURN
+% micro add_and_score with N = NV
+% end
 % elif FOURS
 % micro pack_fours
 % micro score_fours

@@ -138,6 +138,10 @@ static void walk(const struct rows *x, const struct space *w, int64_t split, flo
 % if not NARROW
     const ${CKV} *keys = (const ${CKV} *)x->a->k + x->s->k_at + x->g * x->a->k_stride[1];
 % end
+% if IN_TURN
+    const int alone = x->count <= ${MR} && x->a->k_stride[2] == ${HD} && x->a->v_stride[2] == ${LDO};
+    int64_t scored = 0; /* keys of the tile whose scores were made with the tile before it */
+% end
     begin(x, o);
     for (; j < end; j += ${BK}) {
         int64_t n = least(${BK}, end - j);
@@ -147,7 +151,7 @@ static void walk(const struct rows *x, const struct space *w, int64_t split, flo
 % else
         const int64_t step = ${W};
 % end
-        for (int64_t c = 0; c < n; c += step) {
+        for (int64_t c = ${IN_TURN ? "scored" : "0"}; c < n; c += step) {
             const int64_t some = least(step, n - c);
 % if NARROW
             const int64_t ld = ${LDQ};
@@ -207,6 +211,13 @@ static void walk(const struct rows *x, const struct space *w, int64_t split, flo
             if (same < ${MR}) /* a maximum has grown */
                 rescale(to, row);
         }
+% if IN_TURN
+        scored = alone && end - j >= ${2*BK} ? ${BK} : 0;
+        if (scored) {
+            add_and_score(w->p, (const ${CKV} *)x->a->v + x->s->v_at + x->g * x->a->v_stride[1] + j * ${LDO}, o, w->q, keys + (j + ${BK}) * ${HD}, w->s);
+            continue;
+        }
+% end
 % let STEP = AT_ONCE ? "all" : SOME
 % if AT_ONCE
         const int64_t all = x->count <= ${MR} && n == ${BK} && x->a->v_stride[2] == ${LDO} ? ${BK} : ${SOME}; /* values of all keys at once, or of a few */

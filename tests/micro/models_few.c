@@ -297,16 +297,13 @@ static void add_values(struct job *j)
     values(j, keys, ld, -1);
 }
 
-/* All whole panels of columns, for all rows of a block, and so many keys. */
-static void add_keys(struct job *j, int64_t keys)
+void add_keys(struct job *j, int64_t keys, int64_t ld)
 {
     const struct sizes *z = &j->z;
-    const int64_t panels = z->PANELS - (z->LAST != z->NV), ld = units(j, z->LDO) + (j->kind % 3) * 5;
+    const int64_t panels = z->PANELS - (z->LAST != z->NV);
     slots(j, 0, (z->R - 1) * z->LDP + keys / z->PER);
     memory(j, 1, j->kv, (keys - 1) * ld + units(j, panels * z->NR));
     memory(j, 2, DTYPE_F32, (z->R - 1) * z->LDO + panels * z->NR);
-    memory(j, 3, j->kv, 1);
-    integer(j, 4, step(j, ld));
     for (int64_t i = 0; i < z->R; i++)
         for (int64_t c = 0; c < panels * z->NR; c++) {
             const int64_t at = i * z->LDO + c / z->NR * z->NR + output_of(j, c % z->NR, z->NV);
@@ -319,16 +316,24 @@ static void add_keys(struct job *j, int64_t keys)
         }
 }
 
+static void add_apart(struct job *j, int64_t keys)
+{
+    const int64_t ld = units(j, j->z.LDO) + (j->kind % 3) * 5;
+    add_keys(j, keys, ld);
+    memory(j, 3, j->kv, 1);
+    integer(j, 4, step(j, ld));
+}
+
 static void add_some(struct job *j)
 {
-    add_keys(j, j->z.SOME);
+    add_apart(j, j->z.SOME);
 }
 
 static void add_all(struct job *j)
 {
     const int64_t n = up_to(j, j->z.BK / j->z.SOME);
     integer(j, 5, n);
-    add_keys(j, n * j->z.SOME);
+    add_apart(j, n * j->z.SOME);
 }
 
 /* Row i of n vectors whose lane KEY*R + ROW is one score; keys from..limit-1 are seen. The state is argument 1. */

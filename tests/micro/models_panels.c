@@ -99,26 +99,27 @@ static void pack_fours(struct job *j)
         }
 }
 
-/* Scores of n keys, which are ld elements apart, and of the type of argument 1; opened: in the order of queries. Queries are
- * rows, or vectors of fours. */
-static void scores_of_fours(struct job *j, int64_t n, int64_t ld, bool opened)
+/* Scores of n keys, which are ld elements apart; opened: in the order of queries. Queries, keys and scores are arguments from,
+ * from + 1 and from + 2. Queries are rows, or vectors of fours. */
+static void scores_of_fours(struct job *j, int from, int64_t n, int64_t ld, bool opened)
 {
     const struct sizes *z = &j->z;
     const int64_t columns = z->LDQ * z->PER;
     const float scale = random_normal(&j->random);
-    memory(j, 2, DTYPE_F32, (z->MR - 1) * z->BK + n);
-    set(j, 0, z->QROWS * z->LDQ, scale);
+    memory(j, from + 2, DTYPE_F32, (z->MR - 1) * z->BK + n);
+    set(j, from, z->QROWS * z->LDQ, scale);
     for (int64_t k = 0; k < n; k++)
         for (int64_t i = 0; i < z->MR; i++) {
             double sum = 0, size = 0;
             for (int64_t c = 0; c < columns; c++) {
                 const int64_t slot = opened ? c / z->PER : part_of(j, c, z->DQ) / z->PER;
                 const int64_t at = z->ACROSS ? i * z->LDQ + slot : four_at(z, i, slot);
-                const double q = (double)get_element(j, 0, at * z->PER + c % z->PER);
-                const double term = q * (double)get(j, 1, k * ld + c);
+                const double q = (double)get_element(j, from, at * z->PER + c % z->PER);
+                const double term = q * (double)get(j, from + 1, k * ld + c);
                 sum += term, size += fabs(term);
             }
-            want(j, 2, i * z->BK + k, (double)scale * sum, fabs((double)scale) * (double)(columns + 2) * 0x1p-24 * size + TINY);
+            want(j, from + 2, i * z->BK + k, (double)scale * sum,
+                 fabs((double)scale) * (double)(columns + 2) * 0x1p-24 * size + TINY);
         }
 }
 
@@ -133,7 +134,7 @@ static void score_fours(struct job *j)
     memory(j, 3, j->kv, 1); /* a hint, of no effect: most of it lies outside */
     integer(j, 4, ld);
     integer(j, 5, n);
-    scores_of_fours(j, n * z->W, ld, false);
+    scores_of_fours(j, 0, n * z->W, ld, false);
     for (int64_t i = 0; i < z->W * z->LDQ && z->FLOATS; i++)
         want(j, 0, z->SOME_K / 4 + i / z->LDQ * z->LDQ + part_of(j, i % z->LDQ, z->DQ),
              (double)get(j, 1, ((n - 1) * z->W + i / z->LDQ) * ld + i % z->LDQ), 0);
@@ -146,32 +147,41 @@ static void score_again(struct job *j)
     slots(j, 0, z->QROWS * z->LDQ + 1);
     memory(j, 1, z->PAIRS ? j->kv : DTYPE_F32, (z->W - 1) * ld + columns);
     integer(j, 3, ld);
-    scores_of_fours(j, z->W, ld, true);
+    scores_of_fours(j, 0, z->W, ld, true);
 }
 
-/* Behind the scale is a place for sums. */
-static void scores_across(struct job *j, int64_t n)
+/* Of argument `from` and those behind it. Behind the scale is a place for sums. */
+static void scores_across(struct job *j, int from, int64_t n, int64_t ld)
 {
     const struct sizes *z = &j->z;
-    const int64_t columns = z->LDQ * z->PER, ld = columns + (j->kind % 3) * 5;
-    slots(j, 0, z->SCORES);
-    memory(j, 1, j->kv, (n * z->W - 1) * ld + columns);
-    integer(j, 3, ld);
-    scores_of_fours(j, n * z->W, ld, true);
+    slots(j, from, z->SCORES);
+    memory(j, from + 1, j->kv, (n * z->W - 1) * ld + z->LDQ * z->PER);
+    scores_of_fours(j, from, n * z->W, ld, true);
     for (int64_t i = 0; i < z->RV * z->W; i++)
-        want_anything(j, 0, z->QROWS * z->LDQ + z->W + i);
+        want_anything(j, from, z->QROWS * z->LDQ + z->W + i);
 }
 
 static void score_across(struct job *j)
 {
-    const int64_t n = up_to(j, j->z.BK / j->z.W);
-    scores_across(j, n);
+    const int64_t n = up_to(j, j->z.BK / j->z.W), ld = j->z.LDQ * j->z.PER + (j->kind % 3) * 5;
+    scores_across(j, 0, n, ld);
+    integer(j, 3, ld);
     integer(j, 4, n);
 }
 
 static void across_again(struct job *j)
 {
-    scores_across(j, 1);
+    const int64_t ld = j->z.LDQ * j->z.PER + (j->kind % 3) * 5;
+    scores_across(j, 0, 1, ld);
+    integer(j, 3, ld);
+}
+
+/* All values of a tile, and all scores of another one. */
+static void add_and_score(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    add_keys(j, z->BK, units(j, z->LDO));
+    scores_across(j, 3, z->BK / z->W, z->LDQ * z->PER);
 }
 
 const struct model panel_models[] = {
@@ -182,5 +192,6 @@ const struct model panel_models[] = {
     {"score_again", score_again},
     {"score_across", score_across},
     {"across_again", across_again},
+    {"add_and_score", add_and_score},
     {NULL, NULL},
 };
