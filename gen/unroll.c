@@ -363,12 +363,26 @@ static int define_parameters(struct unroller *r, const struct micro *m, struct s
     return 0;
 }
 
+static bool bumps(const struct micro_file *f, const struct node *n, const char *name, bool list, int depth);
+
+/* Whether a macro that a statement may be moves a pointer of that name. Which one it is depends on types, so that all count. */
+static bool macro_bumps(const struct micro_file *f, const struct node *n, const char *name, bool list, int depth)
+{
+    for (int i = 0; i < f->macros && depth < DEPTH_MAX; i++)
+        for (int k = 0; f->macro_key[i] == n->key && k < n->terms; k++)
+            if (n->term[k].name == name && f->macro[i]->name[k] &&
+                bumps(f, f->macro[i]->body, f->macro[i]->name[k], list, depth + 1))
+                return true;
+    return false;
+}
+
 /* Whether a pointer of that name moves, perhaps by another name. A list has none. */
-static bool bumps(const struct node *n, const char *name, bool list)
+static bool bumps(const struct micro_file *f, const struct node *n, const char *name, bool list, int depth)
 {
     for (; n; n = n->next)
         if ((n->kind == NODE_BUMP && n->name == name) || (n->kind == NODE_ALIAS && n->other == name && !list) ||
-            bumps(n->body, name, list) || bumps(n->otherwise, name, list))
+            (n->kind == NODE_STATEMENT && macro_bumps(f, n, name, list, depth)) || bumps(f, n->body, name, list, depth) ||
+            bumps(f, n->otherwise, name, list, depth))
             return true;
     return false;
 }
@@ -388,7 +402,7 @@ static int pass(struct unroller *r, const struct micro *m, int i, const struct n
         return fail_at(r->err, n->place, "'%s' of '%s' is something else here; expected %s", p->name, m->name,
                        p->type ? "a pointer" : "an integer");
     const int source = seen.arg.value;
-    if (p->type && bumps(m->body, p->name, r->u->val[source].list)) {
+    if (p->type && bumps(r->file, m->body, p->name, r->u->val[source].list, 0)) {
         if (terms_define_pointer(r, n->place, p->name, s, INST_POINTER, source, seen.arg.number, source) < 0)
             return -1;
         return 0;

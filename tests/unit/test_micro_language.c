@@ -220,12 +220,14 @@ static int write_called(const char *text, struct buf *insts, struct buf *c, stru
     }
     while (n--)
         unrolled_free(&u[n]);
+    if (failed)
+        print_message("# %s\n", err->text);
     dialects_close(&l);
     return failed;
 }
 
 /* Machine code has the callee's instructions, C the call; the callee keeps the numbers that were set for it, and what it changes of
- * its arguments stays its own. */
+ * its arguments stays its own, also where a macro within a macro changes it by another name. */
 static void test_calls(void **state)
 {
     struct gen_error err = {0};
@@ -241,6 +243,16 @@ static void test_calls(void **state)
                                     "step x ld\nstep x ld\npointer p x 0\nload x p+3\nstore d+0 x\nstep p ld\n");
     assert_string_equal(c.data, "KERNEL void m(const float *q, float *d, int64_t ld)\n{\n    const float *x;\n    x = q + 2;\n"
                                 "    one(x, d + 8, ld, 5);\n    x += 2 * ld;\n    one(x, d, ld, 1);\n}\n\n");
+    buf_free(&insts);
+    buf_free(&c);
+    assert_int_equal(write_called("micro one(p: f32*, d: f32*)\n  through(p, d)\n"
+                                  "macro through(from, to)\n  next(from, to)\n"
+                                  "macro next(from, to)\n  ptr at is from\n  vec x = at[0]\n  to[0] = x\n  at += 2\n"
+                                  "micro m(q: f32*, d: f32*)\n  one(q, d)\n  one(q, d)\n",
+                                  &insts, &c, &err),
+                     0);
+    assert_string_equal(insts.data, "pointer p q 0\nload x p+0\nstore d+0 x\nbump p 2\n"
+                                    "pointer p q 0\nload x p+0\nstore d+0 x\nbump p 2\n");
     buf_free(&insts);
     buf_free(&c);
 }
