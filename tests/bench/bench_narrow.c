@@ -1,9 +1,11 @@
-/* bench_narrow.c - decoding over narrow caches beside bf16, by kernels that are named or by those that plans choose, on
- * D = 128 and 32 heads over 8. Contenders take turns launch by launch, over caches of their own, so that each finds in a
- * processor's cache only what the launches between have left of its keys and values: with all of them several times as
- * large as the last level, nothing. A plain loop that reads as much memory takes its turn, too. What it is not: a test;
- * that outputs agree is only looked at.
- *     bench_narrow THREADS BATCH KEYS SECONDS [NAME...]
+/* bench_narrow.c - decoding over narrow caches beside bf16, by kernels that are named or by those that plans choose.
+ * Contenders take turns launch by launch, over caches of their own, so that each finds in a processor's cache only what
+ * the launches between have left of its keys and values: with all of them several times as large as the last level,
+ * nothing. Keys and values that are at most half of L2 are met twice in each turn, and the second launch counts: what takes
+ * longer is arithmetic then. A plain loop that reads as much memory takes its turn, too. What it is not: a test; that outputs
+ * agree is only looked at.
+ *     bench_narrow THREADS BATCH KEYS SECONDS [SHAPE...] [NAME...]
+ *     SHAPE is Hq,Hkv,D; without one it is 32,8,128
  *     NAME is what follows _on_ in a kernel's name, as in avx512_q64k32_r4x4u2_s2048 */
 #define _GNU_SOURCE
 #include <math.h>
@@ -17,14 +19,20 @@
 #include "bandwidth.h"
 #include "common.h"
 
-enum { D = 128, HEADS = 32, KV_HEADS = 8, PATTERN = 4096, MOST = 40, LAUNCHES = 4000, NAMES = 8 };
+enum { PATTERN = 1024, MOST = 160, LAUNCHES = 4000, NAMES = 8, SHAPES = 16, TYPES = 5 };
+
+struct shape {
+    long long heads, kv_heads, dim;
+};
 
 /* K and V of one type: rows of a pattern, quantised once, again and again. */
 struct cache {
     attn_dtype type;
+    struct shape shape;
     char *data[2];
     float *scales[2];
     size_t bytes; /* of K or of V */
+    uint16_t *first; /* the outputs of the first contender */
 };
 
 struct contender_here {
@@ -36,15 +44,16 @@ struct contender_here {
 };
 
 struct bench {
-    int threads, count, caches;
+    int threads, count, caches, shapes;
     int64_t batch, keys;
     double seconds;
     struct cpu cpu;
     struct pool *pool;
     struct attn_context *context;
-    struct cache cache[5];
+    struct shape shape[SHAPES];
+    struct cache cache[SHAPES * TYPES];
     struct contender_here all[MOST];
-    uint16_t *q, *o, *first[5];
+    uint16_t *q, *o;
 };
 
 static int failed(const char *what)
@@ -53,9 +62,9 @@ static int failed(const char *what)
     return -1;
 }
 
-static size_t rows_of(const struct bench *b)
+static size_t rows_of(const struct bench *b, const struct shape *s)
 {
-    return (size_t)(b->batch * KV_HEADS * b->keys);
+    return (size_t)(b->batch * s->kv_heads * b->keys);
 }
 
 /* ---- caches ---- */
@@ -76,7 +85,7 @@ static void copy_part(void *arg, int part)
 static int fill(struct bench *b, struct cache *c, int which, const uint16_t *pattern)
 {
     const int values = dtype_values((enum dtype)c->type);
-    const size_t row = D / (size_t)values * dtype_size((enum dtype)c->type), size = PATTERN * row;
+    const size_t row = (size_t)c->shape.dim / (size_t)values * dtype_size((enum dtype)c->type), size = PATTERN * row;
     char *small = malloc(size);
     float *scales = malloc(PATTERN * sizeof *scales);
     struct attn_error err;
@@ -86,10 +95,10 @@ static int fill(struct bench *b, struct cache *c, int which, const uint16_t *pat
                                   .batch = 1,
                                   .heads = 1,
                                   .rows = PATTERN,
-                                  .width = D,
+                                  .width = c->shape.dim,
                                   .in = pattern,
                                   .out = small};
-    q.in_stride[2] = D, q.out_stride[2] = D / values;
+    q.in_stride[2] = c->shape.dim, q.out_stride[2] = c->shape.dim / values;
     if (dtypes[c->type].scaled)
         q.scales = scales, q.scales_stride[2] = 1;
     int result = !small || !scales ? failed("memory ran out") : 0;
@@ -97,8 +106,9 @@ static int fill(struct bench *b, struct cache *c, int which, const uint16_t *pat
         memcpy(small, pattern, size);
     else if (!result && attn_quantise(&q, &err) != ATTN_OK)
         result = failed(err.text);
-    struct copy data = {c->data[which], small, size, rows_of(b) / PATTERN};
-    struct copy copies = {(char *)c->scales[which], (const char *)scales, PATTERN * sizeof *scales, rows_of(b) / PATTERN};
+    const size_t times = rows_of(b, &c->shape) / PATTERN;
+    struct copy data = {c->data[which], small, size, times};
+    struct copy copies = {(char *)c->scales[which], (const char *)scales, PATTERN * sizeof *scales, times};
     if (!result)
         pool_run(b->pool, 64, copy_part, &data);
     if (!result && q.scales)
@@ -108,25 +118,40 @@ static int fill(struct bench *b, struct cache *c, int which, const uint16_t *pat
     return result;
 }
 
+static int open_cache(struct bench *b, struct cache *c, uint16_t *pattern)
+{
+    const size_t rows = rows_of(b, &c->shape), dim = (size_t)c->shape.dim;
+    int result = 0;
+    c->bytes = rows * dim / (size_t)dtype_values((enum dtype)c->type) * dtype_size((enum dtype)c->type);
+    for (int i = 0; i < 2 && !result; i++) {
+        c->data[i] = aligned_alloc(4096, (c->bytes + 4095) / 4096 * 4096);
+        c->scales[i] = malloc(rows * sizeof(float));
+        fill_normal(pattern, DTYPE_BF16, PATTERN * dim, (uint64_t)i + 1);
+        result = c->data[i] && c->scales[i] ? fill(b, c, i, pattern) : failed("memory ran out");
+    }
+    printf("D = %lld, %s: K and V take %.0f MB, %.2f times the last level of cache\n", c->shape.dim,
+           kv_dtype_names[c->type + 1], 2e-6 * (double)c->bytes,
+           b->cpu.l3 ? 2 * (double)c->bytes / (double)b->cpu.l3 : 0);
+    return result;
+}
+
+/* Those in blocks only where the head dim is whole blocks. */
 static int open_caches(struct bench *b)
 {
-    static const attn_dtype types[] = {ATTN_BF16, ATTN_INT8, ATTN_FP8, ATTN_Q8_0, ATTN_Q4_0};
-    uint16_t *pattern = malloc(PATTERN * D * sizeof *pattern);
-    int result = pattern ? 0 : failed("memory ran out");
-    for (b->caches = 0; b->caches < 5 && !result; b->caches++) {
-        struct cache *c = &b->cache[b->caches];
-        c->type = types[b->caches];
-        c->bytes = rows_of(b) * D / (size_t)dtype_values((enum dtype)c->type) * dtype_size((enum dtype)c->type);
-        for (int i = 0; i < 2 && !result; i++) {
-            c->data[i] = aligned_alloc(4096, (c->bytes + 4095) / 4096 * 4096);
-            c->scales[i] = malloc(rows_of(b) * sizeof(float));
-            fill_normal(pattern, DTYPE_BF16, PATTERN * D, (uint64_t)i + 1);
-            result = c->data[i] && c->scales[i] ? fill(b, c, i, pattern) : failed("memory ran out");
+    static const attn_dtype types[TYPES] = {ATTN_BF16, ATTN_INT8, ATTN_FP8, ATTN_Q8_0, ATTN_Q4_0};
+    int result = 0;
+    for (int s = 0; s < b->shapes && !result; s++) {
+        uint16_t *pattern = malloc(PATTERN * (size_t)b->shape[s].dim * sizeof *pattern);
+        result = pattern ? 0 : failed("memory ran out");
+        for (int t = 0; t < TYPES && !result; t++) {
+            if (b->shape[s].dim % dtype_values((enum dtype)types[t]))
+                continue;
+            struct cache *c = &b->cache[b->caches++];
+            c->type = types[t], c->shape = b->shape[s];
+            result = open_cache(b, c, pattern);
         }
-        printf("%s: K and V take %.0f MB, %.2f times the last level of cache\n", kv_dtype_names[c->type + 1],
-               2e-6 * (double)c->bytes, b->cpu.l3 ? 2 * (double)c->bytes / (double)b->cpu.l3 : 0);
+        free(pattern);
     }
-    free(pattern);
     return result;
 }
 
@@ -140,12 +165,12 @@ static void add(struct bench *b, const struct cache *cache, const char *end)
     char kv[24] = "";
     if (cache->type != ATTN_BF16)
         snprintf(kv, sizeof kv, "_kv%s", kv_dtype_names[cache->type + 1]);
-    snprintf(x->name, sizeof x->name, "attn_bf16%s_d%d_on_%s", kv, D, end ? end : "");
+    snprintf(x->name, sizeof x->name, "attn_bf16%s_d%lld_on_%s", kv, cache->shape.dim, end ? end : "");
     struct attn_problem p = {.size = sizeof p,
                              .dtype = ATTN_BF16,
-                             .head_dim = D,
-                             .heads = HEADS,
-                             .kv_heads = KV_HEADS,
+                             .head_dim = cache->shape.dim,
+                             .heads = cache->shape.heads,
+                             .kv_heads = cache->shape.kv_heads,
                              .max_batch = b->batch,
                              .max_q_len = 1,
                              .max_kv_len = b->keys,
@@ -181,7 +206,7 @@ static double launch(struct bench *b, struct contender_here *x)
         run.k_scales = c->scales[0], run.v_scales = c->scales[1];
         run.k_scales_stride[2] = run.v_scales_stride[2] = 1;
         run.k_scales_stride[1] = run.v_scales_stride[1] = b->keys;
-        run.k_scales_stride[0] = run.v_scales_stride[0] = KV_HEADS * b->keys;
+        run.k_scales_stride[0] = run.v_scales_stride[0] = c->shape.kv_heads * b->keys;
     }
     const double start = timer_now();
     const attn_status status = attn_execute(x->plan, &run, NULL, &err);
@@ -191,15 +216,15 @@ static double launch(struct bench *b, struct contender_here *x)
 
 static void compare_outputs(struct bench *b, struct contender_here *x)
 {
-    const size_t n = (size_t)b->batch * HEADS * D;
-    const int at = (int)(x->cache - b->cache);
-    const bool is_first = !b->first[at];
-    if (is_first && !(b->first[at] = malloc(n * sizeof(uint16_t))))
+    const size_t n = (size_t)(b->batch * x->cache->shape.heads * x->cache->shape.dim);
+    struct cache *c = &b->cache[x->cache - b->cache];
+    const bool is_first = !c->first;
+    if (is_first && !(c->first = malloc(n * sizeof(uint16_t))))
         return;
     if (is_first)
-        memcpy(b->first[at], b->o, n * sizeof(uint16_t));
+        memcpy(c->first, b->o, n * sizeof(uint16_t));
     for (size_t i = 0; i < n; i++) {
-        const float off = fabsf(dtype_load(DTYPE_BF16, b->o, (int64_t)i) - dtype_load(DTYPE_BF16, b->first[at], (int64_t)i));
+        const float off = fabsf(dtype_load(DTYPE_BF16, b->o, (int64_t)i) - dtype_load(DTYPE_BF16, c->first, (int64_t)i));
         x->off = off <= x->off ? x->off : off;
     }
 }
@@ -219,6 +244,8 @@ static int take_turns(struct bench *b, double reading[LAUNCHES])
     for (; rounds < LAUNCHES && (rounds < 3 || timer_now() - begin < b->seconds); rounds++)
         for (int i = 0; i <= b->count; i++) {
             const int at = rounds % 2 ? b->count - i : i;
+            if (at < b->count && 2 * b->all[at].cache->bytes <= (size_t)b->cpu.l2 / 2)
+                launch(b, &b->all[at]);
             const double start = timer_now();
             if (at == b->count)
                 pool_run(b->pool, b->threads, read_part, b);
@@ -231,25 +258,42 @@ static int take_turns(struct bench *b, double reading[LAUNCHES])
     return rounds;
 }
 
+static bool same_shape(const struct shape *a, const struct shape *b)
+{
+    return a->heads == b->heads && a->kv_heads == b->kv_heads && a->dim == b->dim;
+}
+
+/* Of the best launches, and of the median ones, over a cache in bf16 of that shape the shortest. */
+static void shortest(const struct bench *b, const struct shape *s, int rounds, double *best, double *usual)
+{
+    *best = *usual = INFINITY;
+    for (int i = 0; i < b->count; i++)
+        if (b->all[i].cache->type == ATTN_BF16 && same_shape(&b->all[i].cache->shape, s)) {
+            *best = fmin(*best, b->all[i].ms[0]);
+            *usual = fmin(*usual, b->all[i].ms[rounds / 2]);
+        }
+}
+
+/* A key's columns are those of K and of V in one KV head. */
 static void report(struct bench *b, double *reading, int rounds)
 {
-    double best = INFINITY, usual = INFINITY;
-    for (int i = 0; i < b->count; i++) {
-        const double middle = median(b->all[i].ms, rounds); /* sorts them */
-        if (b->all[i].cache == b->cache) {
-            best = fmin(best, b->all[i].ms[0]);
-            usual = fmin(usual, middle);
-        }
-    }
+    for (int i = 0; i < b->count; i++)
+        median(b->all[i].ms, rounds); /* sorts them */
     printf("a plain loop reads %.0f GB/s, the median of %d\n\n", 1e-6 * (double)b->cache[0].bytes / median(reading, rounds),
            rounds);
-    printf("| kernel | ms, best | median | GB/s, best | median | times as fast as the best of bf16, best | median "
-           "| output off the first's |\n|---|---|---|---|---|---|---|---|\n");
+    printf("| kernel | heads | ms, best | median | ps for a key and column on a thread, best | median | GB/s, best | median "
+           "| times as fast as the best of bf16, best | median | output off the first's |\n"
+           "|---|---|---|---|---|---|---|---|---|---|---|\n");
     for (int i = 0; i < b->count; i++) {
         const struct contender_here *x = &b->all[i];
+        const struct shape *s = &x->cache->shape;
         const double gb = 2e-6 * (double)x->cache->bytes, least = x->ms[0], middle = x->ms[rounds / 2];
-        printf("| %s | %.3f | %.3f | %.0f | %.0f | %.2f | %.2f | %.4f |\n", x->name, least, middle, gb / least, gb / middle,
-               best / least, usual / middle, (double)x->off);
+        const double each = 1e9 * b->threads / ((double)rows_of(b, s) * (double)s->dim);
+        double best, usual;
+        shortest(b, s, rounds, &best, &usual);
+        printf("| %s | %lld over %lld | %.3f | %.3f | %.1f | %.1f | %.0f | %.0f | %.2f | %.2f | %.4f |\n", x->name, s->heads,
+               s->kv_heads, least, middle, least * each, middle * each, gb / least, gb / middle, best / least,
+               usual / middle, (double)x->off);
     }
 }
 
@@ -257,7 +301,11 @@ static int run(struct bench *b, char *const names[NAMES], int count)
 {
     static double reading[LAUNCHES];
     struct attn_error err;
-    const size_t n = (size_t)b->batch * HEADS * D;
+    size_t n = 0;
+    for (int s = 0; s < b->shapes; s++) {
+        const size_t here = (size_t)(b->batch * b->shape[s].heads * b->shape[s].dim);
+        n = here > n ? here : n;
+    }
     const struct attn_options options = {.size = sizeof options, .cache_dir = ""};
     b->q = malloc(n * sizeof *b->q), b->o = malloc(n * sizeof *b->o);
     if (!b->q || !b->o || pool_create(b->threads, &b->pool))
@@ -274,26 +322,45 @@ static int run(struct bench *b, char *const names[NAMES], int count)
     return 0;
 }
 
+/* The shapes at the head of the arguments; returns how many, or -1 if one is none, or too large. */
+static int read_shapes(struct bench *b, char *const *args, int count)
+{
+    while (b->shapes < count && strchr(args[b->shapes], ',')) {
+        struct shape *s = &b->shape[b->shapes];
+        if (b->shapes == SHAPES || sscanf(args[b->shapes], "%lld,%lld,%lld", &s->heads, &s->kv_heads, &s->dim) != 3)
+            return -1;
+        if (s->heads < 1 || s->kv_heads < 1 || s->dim < 1 || s->kv_heads * b->batch * b->keys % PATTERN)
+            return -1;
+        b->shapes++;
+    }
+    return b->shapes;
+}
+
 int main(int argc, char **argv)
 {
     static struct bench b;
-    if (argc < 5 || argc > 5 + NAMES || atoi(argv[1]) < 1 || atoi(argv[2]) < 1 || atoi(argv[3]) < 1 ||
-        KV_HEADS * atoll(argv[2]) * atoll(argv[3]) % PATTERN) {
+    static char *some[] = {"32,8,128"};
+    int shapes = -1;
+    if (argc >= 5) {
+        b.threads = atoi(argv[1]), b.batch = atoll(argv[2]), b.keys = atoll(argv[3]), b.seconds = atof(argv[4]);
+        shapes = read_shapes(&b, argv + 5, argc - 5);
+    }
+    if (shapes < 0 || argc > 5 + shapes + NAMES || b.threads < 1 || b.batch < 1 || b.keys < 1 ||
+        (shapes == 0 && read_shapes(&b, some, 1) < 0)) {
         fprintf(stderr,
-                "usage: bench_narrow THREADS BATCH KEYS SECONDS [NAME...]\n"
-                "up to %d names; BATCH times KEYS must be a multiple of %d\n",
-                NAMES, PATTERN / KV_HEADS);
+                "usage: bench_narrow THREADS BATCH KEYS SECONDS [Hq,Hkv,D...] [NAME...]\n"
+                "up to %d names and %d shapes; BATCH times KEYS times Hkv must be a multiple of %d\n",
+                NAMES, SHAPES, PATTERN);
         return 2;
     }
-    b.threads = atoi(argv[1]), b.batch = atoll(argv[2]), b.keys = atoll(argv[3]), b.seconds = atof(argv[4]);
     cpu_detect(&b.cpu);
-    const int result = run(&b, argv + 5, argc - 5);
+    const int result = run(&b, argv + 5 + shapes, argc - 5 - shapes);
     for (int i = 0; i < b.count; i++)
         attn_plan_destroy(b.all[i].plan);
     attn_context_destroy(b.context);
     pool_destroy(b.pool);
-    for (int c = 0; c < 5; c++) {
-        free(b.first[c]);
+    for (int c = 0; c < b.caches; c++) {
+        free(b.cache[c].first);
         for (int i = 0; i < 2; i++) {
             free(b.cache[c].data[i]);
             free(b.cache[c].scales[i]);
