@@ -124,9 +124,9 @@ static double coupled(const struct variant *v, const struct cpu *cpu)
     const int32_t *f = v->field;
     if (!f[F_SPLIT] || !variant_may_couple(v, (enum isa)f[F_ISA]))
         return 1;
-    if (dtype_values(kv) > 1 && (f[F_ROWS] != 4 || f[F_HEAD_DIM] % 128 || variant_head_dim_v(v) % 128))
+    if (dtype_values(kv) > 1 && f[F_ROWS] > 4)
         return 1;
-    if (kv == DTYPE_FP8 && (f[F_VECS] % 4 || f[F_HEAD_DIM] % 64 || variant_head_dim_v(v) % 64))
+    if (kv == DTYPE_FP8 && (f[F_VECS] % 4 || f[F_HEAD_DIM] % 16 || variant_head_dim_v(v) % 16))
         return 1;
     if (maker_of(cpu)->dot_rate < 1)
         return 1.2;

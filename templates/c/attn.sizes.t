@@ -49,15 +49,23 @@
 %# Then kernels of few queries read numbers that are smaller by this than what is stored: scales of rows make up for it.
 % let SHRUNK = FEW and TOGETHER ? 256 : 1
 %# Where narrow values are multiplied as pairs (few_pairs.micro): all of what is stored in them are bf16 numbers.
-% let COUPLES = FEW and NARROW and not TILES and has_op("couplef") and BK % (2*KB) == 0 and (not BLOCKS or R == 4 and HD % 128 == 0 and HDV % 128 == 0) and (TKV != "fp8" or HD % 64 == 0 and HDV % 64 == 0 and NV % 4 == 0) ? 1 : 0
-%# Codes of fp8 become pairs by tables, 64 at a time.
+% let COUPLES = FEW and NARROW and not TILES and has_op("couplef") and BK % (2*KB) == 0 and (not BLOCKS or R <= 4) and (TKV != "fp8" or HD % W == 0 and HDV % W == 0 and NV % 4 == 0) ? 1 : 0
+%# Codes of fp8 become pairs by tables, 64 at a time, and of what is left of a row 32 or 16; of a key's three 16 are as four.
 % let CODES = COUPLES and TKV == "fp8"
+% let CODES_LEFT = HD % 64 - HD % 64/48*48
+% let CODES_64 = ceil_div(HD - CODES_LEFT, 64)
 % let P_PAIRS = PAIRS or COUPLES
 %# What the blocks of values are times, and probabilities for each of them, where values in blocks are multiplied as pairs. A panel has
 %# PROBS_STEP probabilities of its own, and FIX_STEP of what outputs and the tile's products are times.
-% let P_BLOCKS = COUPLES and BLOCKS ? HDV/VALUES : 1
+% let QUARTERS = COUPLES and BLOCKS
+% let P_BLOCKS = QUARTERS ? HDV/VALUES : 1
+%# Of keys in blocks a vector has a quarter of each of four keys, and a trip has so many such vectors: whole vectors of scores.
+% let FOURS_OF_KEYS = max(2, 4/R)
+%# Vectors of what the blocks of values are times for one of scores: under four rows a quarter has four blocks of a key, and otherwise each
+%# block has a vector in the order of scores.
+% let TIMES = R == 4 ? ceil_div(P_BLOCKS, 4) : P_BLOCKS
 % let FIXES_HERE = COUPLES ? 2*P_BLOCKS*W : W
-% let FIX_STEP = P_BLOCKS > 1 ? NR/VALUES*2*W : 0
+% let FIX_STEP = QUARTERS ? NR/VALUES*2*W : 0
 %# And they widen numbers or the scales of blocks by way of memory where that is cheaper. For scales it always is. E4M3 takes 0.93 to 0.97
 %# of the time that way on a Xeon under 4 rows, and 1.23 to 1.26 times as long under 8; fewer rows were not timed.
 % let THROUGH = FEW and not CODES and (TOGETHER and R == 4 or BLOCKS) and has_op("halvesm") ? 1 : 0
@@ -115,9 +123,9 @@
 % let PASSAGE_END = THROUGH ? PASSAGE + 5*W : SCALES_END
 %# Where tiles of bytes are multiplied, that is of integers of ${BK} keys, and before it stand sums of products of keys and the scores of rows, and
 %# behind it factors of rows, and what softmax_bytes finds out: maxima, and what outputs and what the tile adds to them are times.
-% let PROBS_AT = P_BLOCKS > 1 ? round_up(PASSAGE_END, W) + P_BLOCKS*BK : 0
-% let VALUES_TIMES = P_BLOCKS > 1 ? round_up(PASSAGE_END, W) : V_SCALES
-% let PROBS_STEP = P_BLOCKS > 1 ? NR/VALUES*(R*BK/2) : 0
+% let PROBS_AT = QUARTERS ? round_up(PASSAGE_END, W) + TIMES*R*BK : 0
+% let VALUES_TIMES = QUARTERS ? round_up(PASSAGE_END, W) : V_SCALES
+% let PROBS_STEP = QUARTERS ? NR/VALUES*(R*BK/2) : 0
 % let BYTE_TILES = TILES and (TKV == "int8" or NIBBLES) ? 1 : 0
 %# Of blocks, four make a piece of a row; a piece is two windows of 64 bytes. 64 columns of values, or two blocks, are a chunk.
 % let KEY_PIECES = BLOCKS ? ceil_div(HD, 128) : 0
@@ -173,12 +181,15 @@
 % let SPANS = PIECES > 1 and KB == PIECE and P_PAIRS ? 2 : 1
 %# Whether scores are made of the integers that keys are stored as, and queries in bf16 made integers of 16 bits: where products of these
 %# cost less than widening. For blocks that is where a vector is less than one. A sum has 32 bits. FACTORS and what is behind them: few_tiles.t.
-% let LDW = LDQ/2
-%# Keys in blocks as vectors of quarters of blocks, which rows of queries have four times, too.
-% let QUARTERS = COUPLES and BLOCKS
-% let LDH = QUARTERS ? 4*LDW : LDW
-% let INTEGERS = FEW and TILED and (BYTE_TILES or not TILES) and TQ == "bf16" and has_op("products") and (TKV == "int8" or BLOCKS and (W == 8 or BYTE_TILES or COUPLES and TKV == "q8_0")) and HD % (2*W) == 0 and HD <= 512
+% let LDW = round_up(LDQ, 2*W)/2
+% let INTEGERS = FEW and TILED and (BYTE_TILES or not TILES) and TQ == "bf16" and has_op("products") and (TKV == "int8" or BLOCKS and (W == 8 or BYTE_TILES or COUPLES and TKV == "q8_0")) and (HD % (2*W) == 0 or TKV == "int8" and has_op("halfwordsc") and HD % W == 0) and HD <= 512
+%# Keys as vectors with 16 numbers of each of four keys, so that sums of these stand in its quarters; rows of queries have each eight of their
+%# columns four times then. Under four rows that is fewer instructions than sums across lanes, if heads are not wide.
+% let IN_FOURS = QUARTERS or COUPLES and R == 4 and (CODES or INTEGERS and HD <= 128) ? 1 : 0
+% let LDH = IN_FOURS ? 4*LDW : LDW
 % let ADDS = has_op("dotwords")
+%# Rows of queries are copied to so many elements each, with zeros behind them, before they are packed.
+% let STAGED = INTEGERS or CODES ? 2*LDW : LDQ*PER
 % let INTS = SCORES + 2*BUFFER
 % let FACTORS = INTS + R*LDH
 %# Where such rows stand once, before they are copied: the last of the places that they will take.
@@ -188,7 +199,7 @@
 % let Q_TILES = BYTE_TILES ? FACTORS + 2*W : INTS
 % let STEPS = ceil_div(HD, 32)
 % let BYTE_STEPS = BLOCKS ? KEY_PIECES*WINDOWS*2 : ceil_div(HD, 64)
-% let FALLS = FEW ? BYTE_TILES ? Q_TILES + BYTE_STEPS*256 : INTEGERS ? FACTORS + 2*W + (QUARTERS ? R*LDW : 0) : QUARTERS and TILED or CODES ? FACTORS : TILES ? Q_TILES + STEPS*256 : INTS : SCORES
+% let FALLS = FEW ? BYTE_TILES ? Q_TILES + BYTE_STEPS*256 : INTEGERS ? FACTORS + 2*W + (IN_FOURS ? R*LDW : 0) : QUARTERS and TILED or CODES ? FACTORS : TILES ? Q_TILES + STEPS*256 : INTS : SCORES
 %# Of rows with ALiBi behind them, for each lane: minus its row's slope, and how far its key of the first vector is from the row where keys begin.
 % let QUERIES = FALLS + (FEW and ALIBI and not INVARIANT ? 2*W : 0)
 % let FEW_PART = round_up(BQ/R*QUERIES*4, 64)
@@ -250,6 +261,8 @@
 % let SOME_P = SOME_S + round_up(BQ*BK*4, 64)
 % let SOME_STAGE = SOME_P + (PAIRS ? round_up(BQ*BK*2, 64) : 0)
 % let FEW_AT = FEW_STAGE + round_up(max(max(R*LDQ*4, LDO*4), BK*R*4), 64)
+%# Whether scales that lie side by side are spread ${W} at a time.
+% let SPREADS = FEW and SCALED and has_op("orderf") and R <= 8 ? 1 : 0
 %# Lists of the pieces of a split, of keys, values and the scales of both.
 % let LIST = SPLIT/PIECE + BEGUN
 % let FEW_LISTS = PIECED ? round_up((SCALED ? 4 : 2)*8*LIST, 64) : 0
@@ -297,8 +310,10 @@
 % assert not TABLE, "where isa amx splits narrow keys, table must be left out"
 % end
 % assert not BLOCKS or NR % VALUES == 0, "micro.vecs times the vector's width must be a multiple of 32 where keys are split and numbers are in blocks of 32"
-% if CODES
+% if CODES and not IN_FOURS
 % micro in_eights
+% end
+% if CODES
 % micro score_codes with MR = W
 % else
 % micro score_rows with MR = W
@@ -307,6 +322,12 @@
 % micro cut_rows
 % if SCALED
 % micro spread
+% end
+% if IN_FOURS and (TILED or CODES)
+% micro four_times
+% end
+% if SPREADS
+% micro spread_row
 % end
 % if PIECED
 % micro fetch_starts
@@ -364,16 +385,15 @@
 % if not QUARTERS or INTEGERS
 % micro tile_scores
 % end
-% if QUARTERS
+% if QUARTERS or INTEGERS and IN_FOURS
 % micro in_quarters
-% micro four_times
 % end
 % if QUARTERS and not INTEGERS
 % micro score_quarters
 % end
 % if INTEGERS
 % micro pack_integers
-% if QUARTERS
+% if IN_FOURS
 % micro score_eights
 % else
 % micro score_integers with MR = W

@@ -118,11 +118,11 @@ static void digits_of(const int32_t *integers, int32_t *to)
 static void integers_of(const ${CQ} *q, float *to)
 {
     float row[${2*R}], worst = 0.0f, scale = to[${R*LDQ}];
-% if QUARTERS
-    pack_integers(q, (int32_t *)(void *)(to + ${ROWS_ONCE}), row, ${LDQ});
+% if IN_FOURS
+    pack_integers(q, (int32_t *)(void *)(to + ${ROWS_ONCE}), row, ${STAGED});
     four_times((const ${CQ} *)(const void *)(to + ${ROWS_ONCE}), to + ${INTS});
 % else
-    pack_integers(q, (int32_t *)(void *)(to + ${INTS}), row, ${LDQ});
+    pack_integers(q, (int32_t *)(void *)(to + ${INTS}), row, ${STAGED});
 % end
     for (int64_t r = 0; r < ${R}; r++)
         worst = row[2 * r + 1] > worst || row[2 * r + 1] != row[2 * r + 1] ? row[2 * r + 1] : worst; /* a NaN stays */
@@ -158,16 +158,16 @@ static void pack(const struct rows *x, const struct space *w)
     const struct attn_args *a = x->a;
     for (int64_t t = 0; t < x->count; t += ${R}) {
         float *to = w->q + t / ${R} * ${QUERIES};
-        memset(w->stage, 0, ${QROWS*LDQ*PER} * sizeof(${CQ}));
+        memset(w->stage, 0, ${QROWS*STAGED} * sizeof(${CQ}));
         for (int64_t r = 0; r < ${R} && t + r < x->count; r++) {
             const ${CQ} *q = (const ${CQ} *)a->q + x->s->q_at + head_of(x, t + r) * a->q_stride[1];
-            memcpy((${CQ} *)w->stage + r * ${LDQ*PER}, q + query_of(x, t + r) * a->q_stride[2], ${HD} * sizeof *q);
+            memcpy((${CQ} *)w->stage + r * ${STAGED}, q + query_of(x, t + r) * a->q_stride[2], ${HD} * sizeof *q);
         }
 % if FOURS and not ACROSS
         pack_q((const ${CQ} *)w->stage, w->k, ${LDQ*PER});
         pack_fours(w->k, to);
 % else
-        pack_q((const ${CQ} *)w->stage, to, ${LDQ*PER});
+        pack_q((const ${CQ} *)w->stage, to, ${STAGED});
 % end
         to[${QROWS*LDQ}] = a->scale${TIMES_SCALE_UNIT};${SOFTCAP ? "" : WHY_UNIT}
 % if ALIBI and not INVARIANT
@@ -177,11 +177,13 @@ static void pack(const struct rows *x, const struct space *w)
             to[${FALLS + W} + l] = (float)(l / ${R} - query_of(x, r) - x->s->offset);
         }
 % end
-% if INTEGERS and QUARTERS
+% if INTEGERS and IN_FOURS
         in_quarters((const ${CQ} *)w->stage, to + ${FACTORS + 2*W});
         integers_of((const ${CQ} *)(const void *)(to + ${FACTORS + 2*W}), to);
 % elif INTEGERS
         integers_of((const ${CQ} *)w->stage, to);
+% elif CODES and IN_FOURS
+        four_times((const ${CQ} *)w->stage, to + ${INTS});
 % elif CODES
         in_eights((const ${CQ} *)w->stage, to + ${INTS});
 % elif QUARTERS and TILED

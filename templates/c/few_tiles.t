@@ -17,6 +17,18 @@ struct keys { const ${CKV} *const *k, *const *v; int64_t j, n, ldk, ldv; };
 struct keys { const ${CKV} *k, *v, *next_k, *next_v; int64_t j, n, ldk, ldv; };
 % end
 % if SCALED
+% let SPREAD = SPREADS ? "spread_some" : "spread"
+% if SPREADS
+
+/* The scales of n keys or values, ld elements apart, as many lanes each as there are rows. */
+static void spread_some(const float *scales, float *to, int64_t ld, int64_t n)
+{
+    if (ld == 1 && n % ${W} == 0)
+        spread_row(scales, to, n / ${W});
+    else
+        spread(scales, to, ld, n);
+}
+% end
 
 /* The scales of n keys from j on, and of their values, behind a tile's scores; zeros where the tile has fewer. */
 static void scales_of(const struct rows *x, int64_t j, int64_t n, float *s)
@@ -29,12 +41,12 @@ static void scales_of(const struct rows *x, int64_t j, int64_t n, float *s)
 % if PAGED
     for (int64_t r = 0, some; r < n; r += some) {
         some = least(n - r, f->page_size - (j + r) % f->page_size);
-        spread(k + row_of(x->a, x->s, f->k_scales_stride, j + r), s + ${K_SCALES} + r * ${R}, f->k_scales_stride[2], some);
-        spread(v + row_of(x->a, x->s, f->v_scales_stride, j + r), s + ${V_SCALES} + r * ${R}, f->v_scales_stride[2], some);
+        ${SPREAD}(k + row_of(x->a, x->s, f->k_scales_stride, j + r), s + ${K_SCALES} + r * ${R}, f->k_scales_stride[2], some);
+        ${SPREAD}(v + row_of(x->a, x->s, f->v_scales_stride, j + r), s + ${V_SCALES} + r * ${R}, f->v_scales_stride[2], some);
     }
 % else
-    spread(k + row_of(x->a, x->s, f->k_scales_stride, j), s + ${K_SCALES}, f->k_scales_stride[2], n);
-    spread(v + row_of(x->a, x->s, f->v_scales_stride, j), s + ${V_SCALES}, f->v_scales_stride[2], n);
+    ${SPREAD}(k + row_of(x->a, x->s, f->k_scales_stride, j), s + ${K_SCALES}, f->k_scales_stride[2], n);
+    ${SPREAD}(v + row_of(x->a, x->s, f->v_scales_stride, j), s + ${V_SCALES}, f->v_scales_stride[2], n);
 % end
 % if W > R
     if (n < ${BK})
@@ -49,8 +61,8 @@ static void scales_at(const struct rows *x, const struct space *w, int64_t at, f
 {
     fetch_scales(w->k_scales_at + at, w->v_scales_at + at);
     for (int64_t p = 0; p < ${PIECES}; p++) {
-        spread(w->k_scales_at[at + p], s + ${K_SCALES} + p * ${PIECE*R}, x->a->features->k_scales_stride[2], ${PIECE});
-        spread(w->v_scales_at[at + p], s + ${V_SCALES} + p * ${PIECE*R}, x->a->features->v_scales_stride[2], ${PIECE});
+        ${SPREAD}(w->k_scales_at[at + p], s + ${K_SCALES} + p * ${PIECE*R}, x->a->features->k_scales_stride[2], ${PIECE});
+        ${SPREAD}(w->v_scales_at[at + p], s + ${V_SCALES} + p * ${PIECE*R}, x->a->features->v_scales_stride[2], ${PIECE});
     }
 }
 
@@ -311,7 +323,7 @@ static void whole_tiles(const struct rows *x, const struct space *w, const ${CKV
 % end
 % if INTEGERS
                 if (exact) {
-                    ${QUARTERS ? "score_eights" : "score_integers"}((const int32_t *)(void *)(q + ${INTS}), k, to, q + ${FACTORS}, ldk);
+                    ${IN_FOURS ? "score_eights" : "score_integers"}((const int32_t *)(void *)(q + ${INTS}), k, to, q + ${FACTORS}, ldk);
                     exact = q[${FACTORS + W}] * q[${FACTORS + W + 1}] <= 9.765625e-4f;
                 }
                 if (exact)

@@ -148,8 +148,11 @@ int64_t part_of(const struct job *j, int64_t c, int64_t vectors)
 int64_t output_of(const struct job *j, int64_t c, int64_t vectors)
 {
     int64_t w = j->z.W, pair = c / (2 * w), four = c % (2 * w) / 4;
-    if (j->z.CODES)
+    const int64_t left = vectors % 4, at = c - (vectors - left) * w; /* in what is less than four vectors */
+    if (j->z.CODES && at < 0)
         return c / (4 * w) * 4 * w + c % 16 / 4 * w + c % (4 * w) / 16 * 4 + c % 4;
+    if (j->z.CODES)
+        return left > 1 && at < 2 * w ? c - at + at % 8 / 4 * w + at / 8 * 4 + at % 4 : c;
     if (!j->z.PARTED_O || !j->z.PAIRS)
         return parted_at(j, c, j->z.PARTED_V ? vectors / 2 : 0);
     return pair < vectors / 2 ? pair * 2 * w + four % 2 * w + four / 2 * 4 + c % 4 : c;

@@ -50,6 +50,8 @@ void add_specials(struct job *j, int p);
 int64_t part_of(const struct job *j, int64_t c, int64_t vectors);
 int64_t output_of(const struct job *j, int64_t c, int64_t vectors);
 int64_t whole_of(const struct job *j, int64_t at);
+/* Column d of a row of queries over fp8, where it stands as one of the pairs behind all else. */
+void set_coded_query(struct job *j, int64_t row, int64_t d, float value);
 
 /* e or 2 to the power of a difference of scores, and how exactly: a bias keeps scores in natural units. */
 double power(const struct sizes *z, double x);

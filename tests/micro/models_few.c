@@ -26,11 +26,12 @@ static float query(const struct job *j, int64_t row, int64_t column)
 static void queries(struct job *j, float scale)
 {
     const int64_t all = j->z.R * j->z.LDQ;
-    slots(j, 0, j->z.CODES ? j->z.INTS + all / 2 : all + 1);
+    slots(j, 0, j->z.CODES ? j->z.INTS + j->z.R * j->z.LDH : all + 1);
+    for (int64_t i = 0; i < j->z.R * j->z.LDH && j->z.CODES; i++)
+        set_integer(j, 0, j->z.INTS + i, 0);
     for (int64_t i = 0; i < all && j->z.CODES; i++) {
-        const int64_t d = i % j->z.LDQ, at = d / 64 * 64 + d % 16 / 8 * 32 + d % 64 / 16 * 8 + d % 8;
         set(j, 0, i, dtype_round(DTYPE_BF16, get(j, 0, i)));
-        dtype_store(DTYPE_BF16, j->arg[0].before, 2 * j->z.INTS + i - d + at, get(j, 0, i));
+        set_coded_query(j, i / j->z.LDQ, i % j->z.LDQ, get(j, 0, i));
     }
     set(j, 0, j->z.R * j->z.LDQ, scale);
 }
@@ -38,7 +39,7 @@ static void queries(struct job *j, float scale)
 /* Adds the scales that lie behind the scores of a tile, one for each key and row, of a size that makes usual numbers. */
 static void add_scales(struct job *j, int p, int64_t keys)
 {
-    for (int64_t i = 0; i < keys * j->z.P_BLOCKS && j->z.PROBS_AT; i++)
+    for (int64_t i = 0; i < keys * j->z.R * j->z.TIMES && j->z.PROBS_AT; i++)
         set(j, p, j->z.VALUES_TIMES + i, random_normal(&j->random));
     for (int64_t i = 0; i < keys * j->z.R && j->z.SCALED; i++) {
         set(j, p, j->z.K_SCALES + i, (0.5f + 0.1f * (float)random_below(&j->random, 9)) / 48);
@@ -66,9 +67,11 @@ static double scale_of(const struct job *j, int p, int64_t from, int64_t i)
 /* What the probability of that row and key for a block of values is times. */
 static double value_scale(const struct job *j, int p, int64_t block, int64_t i)
 {
-    const int64_t key = i / j->z.R, vector = key / 4 * (j->z.P_BLOCKS / 4) + block / 4;
-    if (j->z.PROBS_AT)
-        i = vector * j->z.W + key % 4 * 4 + block % 4;
+    const struct sizes *z = &j->z;
+    if (z->PROBS_AT && z->R == 4)
+        i = (i / z->W * z->TIMES + block / 4) * z->W + i % z->W / 4 * 4 + block % 4;
+    else if (z->PROBS_AT)
+        i = (i / z->W * z->TIMES + block) * z->W + i % z->W;
     return j->z.SCALED || j->z.PROBS_AT ? (double)get(j, p, j->z.VALUES_TIMES + i) : 1;
 }
 
@@ -100,6 +103,18 @@ static void spread(struct job *j)
     integer(j, 3, n);
     for (int64_t i = 0; i < (n - 1) * z->R + z->W; i++)
         want(j, 1, i, (double)get(j, 0, (i / z->R < n ? i / z->R : n - 1) * ld) * z->SHRUNK, 0);
+}
+
+/* Whole vectors of scales that lie side by side. */
+static void spread_row(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    const int64_t n = up_to(j, z->BK / z->W);
+    memory(j, 0, DTYPE_F32, n * z->W);
+    memory(j, 1, DTYPE_F32, n * z->W * z->R);
+    integer(j, 2, n);
+    for (int64_t i = 0; i < n * z->W * z->R; i++)
+        want(j, 1, i, (double)get(j, 0, i / z->R) * z->SHRUNK, 0);
 }
 
 /* S[vector][KEY*R + ROW] */
@@ -148,35 +163,35 @@ static void want_word(struct job *j, int p, int64_t at, int n)
 static void pack_integers(struct job *j)
 {
     const struct sizes *z = &j->z;
-    const int64_t ld = z->LDQ + j->kind % 3 * 4;
-    memory(j, 0, j->q, (z->R - 1) * ld + z->LDQ);
-    memory(j, 1, DTYPE_INT8, 2 * z->R * z->LDQ);
+    const int64_t row = 2 * z->LDW, ld = row + j->kind % 3 * 4;
+    memory(j, 0, j->q, (z->R - 1) * ld + row);
+    memory(j, 1, DTYPE_INT8, 2 * z->R * row);
     memory(j, 2, DTYPE_F32, 2 * z->R);
     integer(j, 3, ld);
     for (int64_t i = 0; i < z->R; i++) {
         const int kind = (int)((i + j->kind) % 4);
         int size;
         double top = 0x1p-100, off = 0;
-        for (int64_t d = 0; d < z->LDQ && kind > 0; d++)
+        for (int64_t d = 0; d < row && kind > 0; d++)
             set(j, 0, i * ld + d, kind == 1 ? 0 : ldexpf(get(j, 0, i * ld + d), -(int)random_below(&j->random, 24)));
-        for (int64_t d = 0; d < z->LDQ; d++)
+        for (int64_t d = 0; d < row; d++)
             top = fmax(top, fabs((double)get(j, 0, i * ld + d)));
         frexp(top, &size);
         const double unit = ldexp(1, size - (z->BYTE_TILES ? 14 : 15));
-        for (int64_t d = 0; d < z->LDQ; d++) {
+        for (int64_t d = 0; d < row; d++) {
             const double x = (double)get(j, 0, i * ld + d), n = nearbyint(x / unit);
-            want_word(j, 1, i * z->LDQ + d, (int)n);
+            want_word(j, 1, i * row + d, (int)n);
             off += fabs(x - n * unit);
         }
         want(j, 2, 2 * i, unit, 0);
-        want(j, 2, 2 * i + 1, off, off * (double)z->LDQ * 0x1p-24);
+        want(j, 2, 2 * i + 1, off, off * (double)row * 0x1p-24);
         if (kind < 3 || j->kind < 2)
             continue;
-        set(j, 0, i * ld + random_below(&j->random, z->LDQ), NAN);
+        set(j, 0, i * ld + random_below(&j->random, row), NAN);
         want(j, 2, 2 * i + 1, NAN, 0);
         want_anything(j, 2, 2 * i);
-        for (int64_t b = 0; b < 2 * z->LDQ; b++)
-            want_anything(j, 1, i * 2 * z->LDQ + b);
+        for (int64_t b = 0; b < 2 * row; b++)
+            want_anything(j, 1, i * 2 * row + b);
     }
 }
 
@@ -201,12 +216,12 @@ static void score_integers(struct job *j)
 {
     const struct sizes *z = &j->z;
     const int64_t ld = units(j, z->HD) + (j->kind % 3) * 5;
-    memory(j, 0, DTYPE_INT8, 2 * z->R * z->HD);
+    memory(j, 0, DTYPE_INT8, 4 * z->R * z->LDW);
     memory(j, 1, j->kv, (z->BK - 1) * ld + units(j, z->HD));
     memory(j, 2, DTYPE_F32, with_scales(j, z->R * z->BK));
     memory(j, 3, DTYPE_F32, z->W + 1);
     integer(j, 4, step(j, ld));
-    for (int64_t i = 0; i < z->R * z->HD; i++) {
+    for (int64_t i = 0; i < 2 * z->R * z->LDW; i++) {
         const int16_t n = (int16_t)(j->kind == 1 ? 32640 : random_below(&j->random, 65281) - 32640);
         memcpy(j->arg[0].before + 2 * i, &n, 2);
     }
@@ -219,7 +234,7 @@ static void score_integers(struct job *j)
             const double times = (double)get(j, 3, lane) * scale_of(j, 2, z->K_SCALES, c * z->R + i);
             double sum = 0, size = 0;
             for (int64_t d = 0; d < z->HD; d++) {
-                const double term = word(j, 0, i * z->HD + d) * (double)number(j, 1, c * ld, d);
+                const double term = word(j, 0, i * 2 * z->LDW + d) * (double)number(j, 1, c * ld, d);
                 sum += term, size += fabs(term);
             }
             want(j, 2, c * z->R + i, times * sum, fabs(times) * size * (double)(z->W + z->HD / 32 + 4) * 0x1p-24 + TINY);
@@ -571,6 +586,7 @@ static void alibi_rows(struct job *j)
 
 const struct model few_models[] = {
     {"spread", spread},
+    {"spread_row", spread_row},
     {"score_rows", score_rows},
     {"pack_integers", pack_integers},
     {"score_integers", score_integers},

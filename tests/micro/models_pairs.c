@@ -22,25 +22,33 @@ static int64_t turned(const struct job *j, int64_t d)
     return d / 32 * 32 + part * 8 + byte / 2;
 }
 
+/* Where a word of a row is that stands four times: the first of these places. */
+static int64_t first_of_four(int64_t i)
+{
+    return i / 8 * 32 + i % 8;
+}
+
 static void in_quarters(struct job *j)
 {
     const struct sizes *z = &j->z;
+    const int64_t row = 2 * z->LDW;
     uint16_t to[4 * 512];
-    memory(j, 0, j->q, z->R * z->HD);
-    memory(j, 1, DTYPE_F32, z->R * z->HD / 2);
+    memory(j, 0, j->q, z->R * row);
+    memory(j, 1, DTYPE_F32, z->R * row / 2);
     for (int64_t i = 0; i < z->R; i++)
-        for (int64_t d = 0; d < z->HD; d++)
-            memcpy(&to[i * z->HD + turned(j, d)], j->arg[0].before + 2 * (i * z->HD + d), 2);
-    for (int64_t i = 0; i < z->R * z->HD / 2; i++)
+        for (int64_t d = 0; d < row; d++)
+            memcpy(&to[i * row + turned(j, d)], j->arg[0].before + 2 * (i * row + d), 2);
+    for (int64_t i = 0; i < z->R * row / 2; i++)
         want_integer(j, 1, i, (int32_t)(to[2 * i] | (uint32_t)to[2 * i + 1] << 16));
 }
 
 static void four_times(struct job *j)
 {
     const struct sizes *z = &j->z;
-    memory(j, 0, j->q, z->R * z->HD);
-    memory(j, 1, DTYPE_F32, 2 * z->R * z->HD);
-    for (int64_t i = 0; i < 2 * z->R * z->HD; i++) {
+    const int64_t row = 2 * z->LDW;
+    memory(j, 0, j->q, z->R * row);
+    memory(j, 1, DTYPE_F32, 2 * z->R * row);
+    for (int64_t i = 0; i < 2 * z->R * row; i++) {
         int32_t pair;
         memcpy(&pair, j->arg[0].before + 4 * (i / 16 * 4 + i % 4), 4);
         want_integer(j, 1, i, pair);
@@ -51,7 +59,7 @@ static void four_times(struct job *j)
 static void set_four(struct job *j, int64_t at, int64_t i, uint16_t word)
 {
     for (int64_t copy = 0; copy < 4; copy++)
-        memcpy(j->arg[0].before + 2 * (at + i / 8 * 32 + copy * 8 + i % 8), &word, 2);
+        memcpy(j->arg[0].before + 2 * (at + first_of_four(i) + copy * 8), &word, 2);
 }
 
 static void spread_blocks(struct job *j)
@@ -59,28 +67,42 @@ static void spread_blocks(struct job *j)
     const struct sizes *z = &j->z;
     const int64_t row = z->HDV / 32, ld = row + j->kind % 3;
     memory(j, 0, j->kv, (z->BK - 1) * ld + row);
-    memory(j, 1, DTYPE_F32, row * z->BK);
+    memory(j, 1, DTYPE_F32, z->BK * z->R * z->TIMES);
     integer(j, 2, step(j, ld));
-    for (int64_t i = 0; i < row * z->BK; i++) { /* vectors of four keys by four blocks */
-        const int64_t vector = i / z->W, key = vector / (row / 4) * 4 + i % z->W / 4;
-        want(j, 1, i, block_scale(j, 0, key * ld + vector % (row / 4) * 4 + i % 4), 0);
+    for (int64_t i = 0; i < z->BK * z->R * z->TIMES; i++) { /* vectors of four keys by four blocks, or of the keys of scores */
+        const int64_t vector = i / z->W / z->TIMES, part = i / z->W % z->TIMES;
+        const int64_t key = vector * z->KB + i % z->W / z->R, block = z->R == 4 ? part * 4 + i % 4 : part;
+        want(j, 1, i, block < row ? block_scale(j, 0, key * ld + block) : 0, 0);
     }
 }
 
-/* Where the pairs of a key in fp8 have column d: of every 64 the first eight of each 16, and the others. */
-static int64_t in_eights_at(int64_t d)
+/* Where the pairs of a key in fp8 have column d: of every 64 the first eight of each 16, and the others; what is left of a
+ * row as it is. */
+static int64_t in_eights_at(const struct sizes *z, int64_t d)
 {
-    return d / 64 * 64 + d % 16 / 8 * 32 + d % 64 / 16 * 8 + d % 8;
+    return d / 64 < z->CODES_64 ? d / 64 * 64 + d % 16 / 8 * 32 + d % 64 / 16 * 8 + d % 8 : d;
+}
+
+static int64_t coded_query_at(const struct sizes *z, int64_t row, int64_t d)
+{
+    return 2 * (z->INTS + row * z->LDH) + (z->IN_FOURS ? first_of_four(d) : in_eights_at(z, d));
+}
+
+void set_coded_query(struct job *j, int64_t row, int64_t d, float value)
+{
+    for (int64_t copy = 0; copy < (j->z.IN_FOURS ? 4 : 1); copy++)
+        dtype_store(DTYPE_BF16, j->arg[0].before, coded_query_at(&j->z, row, d) + copy * 8, value);
 }
 
 static void in_eights(struct job *j)
 {
     const struct sizes *z = &j->z;
-    memory(j, 0, j->q, z->R * z->HD);
-    memory(j, 1, DTYPE_F32, z->R * z->HD / 2);
-    for (int64_t i = 0; i < z->R * z->HD; i++) {
+    const int64_t row = 2 * z->LDW;
+    memory(j, 0, j->q, z->R * row);
+    memory(j, 1, DTYPE_F32, z->R * z->LDW);
+    for (int64_t i = 0; i < z->R * row; i++) {
         uint16_t to[2];
-        const int64_t at = i / z->HD * z->HD + in_eights_at(i % z->HD);
+        const int64_t at = i / row * row + in_eights_at(z, i % row);
         if (at % 2)
             continue; /* the neighbour of a column is its pair's other one */
         memcpy(to, j->arg[0].before + 2 * i, 4);
@@ -93,21 +115,21 @@ static void score_codes(struct job *j)
 {
     const struct sizes *z = &j->z;
     const int64_t ld = z->HD + j->kind % 3 * 5;
-    memory(j, 0, DTYPE_F32, z->INTS + z->R * z->LDW);
+    memory(j, 0, DTYPE_F32, z->INTS + z->R * z->LDH);
     memory(j, 1, j->kv, (z->BK - 1) * ld + z->HD);
     memory(j, 2, DTYPE_F32, z->BUFFER);
     memory(j, 3, j->kv, 1); /* a hint, of no effect */
     integer(j, 4, ld);
     for (int64_t i = 0; i < j->arg[1].count && j->kind == 2; i++)
         j->arg[1].before[i] = (uint8_t)i;
-    for (int64_t i = 0; i < z->R * z->HD; i++)
-        dtype_store(DTYPE_BF16, j->arg[0].before, 2 * z->INTS + i, random_normal(&j->random));
+    for (int64_t i = 0; i < z->R * 2 * z->LDW; i++) /* zeros behind the columns */
+        set_coded_query(j, i / (2 * z->LDW), i % (2 * z->LDW), i % (2 * z->LDW) < z->HD ? random_normal(&j->random) : 0);
     for (int64_t i = 0; i < z->R * z->BK; i++) {
-        const int64_t c = i / z->R, row = 2 * z->INTS + i % z->R * z->HD;
+        const int64_t c = i / z->R;
         const double scale = (double)get(j, 0, z->R * z->LDQ) * (double)get(j, 2, z->K_SCALES + i);
         double sum = 0, size = 0;
         for (int64_t d = 0; d < z->HD; d++) {
-            const double term = (double)dtype_load(DTYPE_BF16, j->arg[0].before, row + in_eights_at(d)) *
+            const double term = (double)dtype_load(DTYPE_BF16, j->arg[0].before, coded_query_at(z, i % z->R, d)) *
                                 (double)number(j, 1, c * ld, d) / z->SHRUNK;
             sum += term, size += fabs(term);
         }
@@ -122,7 +144,7 @@ static double product(const struct job *j, int64_t i, int64_t key, int64_t ld, d
     const struct sizes *z = &j->z;
     double sum = 0, size = 0;
     for (int64_t d = 0; d < z->HD; d++) {
-        const double term = at(j, i * z->HD + turned(j, d)) * (double)number(j, 1, key * ld, d);
+        const double term = at(j, i * 2 * z->LDW + turned(j, d)) * (double)number(j, 1, key * ld, d);
         sum += term, size += fabs(term);
     }
     *error = size * (double)(z->W + z->HD / 32 + 12) * 0x1p-24;
@@ -138,7 +160,7 @@ static void score_quarters(struct job *j)
 {
     const struct sizes *z = &j->z;
     const int64_t row = z->HD / 32, ld = row + j->kind % 3 * 2;
-    memory(j, 0, DTYPE_F32, z->INTS + 4 * z->R * z->LDW);
+    memory(j, 0, DTYPE_F32, z->INTS + z->R * z->LDH);
     memory(j, 1, j->kv, (z->BK - 1) * ld + row);
     memory(j, 2, DTYPE_F32, z->R * z->BK);
     integer(j, 3, step(j, ld));
@@ -162,26 +184,32 @@ static double integer_at(const struct job *j, int64_t i)
     return n;
 }
 
+/* Over int8, too, whose scales stand behind the scores. */
 static void score_eights(struct job *j)
 {
     const struct sizes *z = &j->z;
-    const int64_t row = z->HD / 32, ld = row + j->kind % 3 * 2;
-    memory(j, 0, DTYPE_INT8, 8 * z->R * z->HD);
+    const bool blocks = dtype_values(j->kv) > 1;
+    const int64_t row = blocks ? z->HD / 32 : z->HD, ld = row + j->kind % 3 * 2;
+    memory(j, 0, DTYPE_INT8, 4 * z->R * z->LDH);
     memory(j, 1, j->kv, (z->BK - 1) * ld + row);
-    memory(j, 2, DTYPE_F32, z->R * z->BK);
+    memory(j, 2, DTYPE_F32, blocks ? z->R * z->BK : z->BUFFER);
     memory(j, 3, DTYPE_F32, z->W + 1);
     integer(j, 4, step(j, ld));
-    for (int64_t i = 0; i < z->R * z->HD; i++) {
+    for (int64_t i = 0; i < 2 * z->R * z->LDW; i++) {
         const int16_t n = (int16_t)(j->kind == 1 ? 32640 : random_below(&j->random, 65281) - 32640);
         set_four(j, 0, i, (uint16_t)n);
     }
+    for (int64_t i = 0; i < z->R * z->BK && !blocks; i++)
+        set(j, 2, z->K_SCALES + i, (i + j->kind) % 7 ? 0.01f + 0.1f * fabsf(random_normal(&j->random)) : -0.25f);
     double top = 0;
     for (int64_t c = 0; c < z->BK; c++) {
-        for (int64_t b = 0; b < row; b++)
+        for (int64_t b = 0; b < row && blocks; b++)
             top = fmax(top, fabs(block_scale(j, 1, c * ld + b)));
         for (int64_t i = 0; i < z->R; i++) {
-            const double times = (double)get(j, 3, c % z->KB * z->R + i);
+            const double scale = blocks ? 1 : (double)get(j, 2, z->K_SCALES + c * z->R + i);
+            const double times = (double)get(j, 3, c % z->KB * z->R + i) * scale;
             double error, sum = product(j, i, c, ld, integer_at, &error);
+            top = blocks ? top : fmax(top, fabs(scale));
             want(j, 2, c * z->R + i, times * sum, fabs(times) * error + TINY);
         }
     }

@@ -25,7 +25,7 @@
 #include "../kit/seed.h"
 #include "models.h"
 
-enum { UNITS = 760, VARIANTS = 64, SLOW_VARIANTS = 3, TOLD = 3, TIMEOUT = 300, DOING = 300 };
+enum { UNITS = 1400, VARIANTS = 112, SLOW_VARIANTS = 3, TOLD = 3, TIMEOUT = 300, DOING = 300 };
 enum { INVARIANT = 2, WHOLE = 3, IN_PAGES = 4 }; /* which kind of kernel for few queries a shape is of */
 
 /* Head dims, rows, vectors, steps; tile.k in panels. 0: the isa's default. Odd head dims, one row, as many rows as a
@@ -53,11 +53,14 @@ static const struct shape narrow_shapes[] = {
     {64, 96, 4, 4, 2, 1, false, true},  {20, 72, 4, 2, 2, 1, true, true},  {64, 32, 4, 8, 2, 1, true, true},
     {64, 32, 4, 2, 2, 1, false, INVARIANT},
     {64, 64, 4, 2, 2, 2, false, IN_PAGES}, {128, 128, 4, 4, 2, 1, false, IN_PAGES}, {128, 256, 4, 2, 2, 1, false, IN_PAGES},
+    /* for pairs of bf16 alone: rows that end in less than four blocks or 64 codes, under four rows, two and one */
+    {96, 160, 4, 4, 2, 1, false, true}, {160, 96, 2, 4, 2, 1, false, true}, {64, 32, 1, 4, 2, 1, false, IN_PAGES},
+    {80, 112, 4, 4, 2, 1, false, true}, {112, 80, 1, 4, 2, 1, false, true}, {80, 48, 2, 4, 2, 1, false, true},
     {64, 192, 4, 2, 2, 1, false, true}, {128, 64, 4, 2, 2, 1, false, true}, /* for tiles alone: rows of 64 bytes */
     {64, 128, 4, 4, 2, 1, false, true}, {256, 64, 4, 4, 2, 1, false, true}, /* of these, tiles of bytes */
     {128, 256, 4, 4, 2, 1, false, true}, {256, 128, 4, 4, 2, 1, false, true}, /* and of blocks, or pairs of bf16 */
 };
-enum { NARROW_SHAPES = sizeof narrow_shapes / sizeof *narrow_shapes };
+enum { NARROW_SHAPES = sizeof narrow_shapes / sizeof *narrow_shapes, FIRST_OF_PAIRS = 9 };
 
 struct unit {
     char name[32 + 8]; /* in emitted C, where all variants are in one file */
@@ -163,7 +166,8 @@ static int add_narrow(struct suite *s, enum isa isa, int width, struct gen_error
             struct gen_error refused;
             const bool whole = !narrow_shapes[i].split;
             const bool tiles = i > NARROW_SHAPES - 7 && (isa != ISA_AVX512BF16 || i < NARROW_SHAPES - 2);
-            if ((isas[isa].pairs && (i + t) % 2 && !integers && !whole) || (tiles && isa != ISA_AMX))
+            const bool pairs = i >= FIRST_OF_PAIRS && i < FIRST_OF_PAIRS + 6 && isa != ISA_AVX512BF16;
+            if ((isas[isa].pairs && (i + t) % 2 && !integers && !whole) || (tiles && isa != ISA_AMX) || pairs)
                 continue;
             variant_set_dtypes(&v, (enum dtype)v.field[F_DTYPE], (enum dtype)t, variant_dtype_o(&v));
             v.field[F_TILE_Q] *= 1 + i % 2; /* more than one block of queries has micro-kernels of its own on tiles */

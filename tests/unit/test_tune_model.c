@@ -191,6 +191,26 @@ static bool best_splits(const struct tune_target *t, enum isa isa)
     return best_of(t, isa).field[F_SPLIT] > 0;
 }
 
+/* On a Zen 4 few queries over narrow caches are worth the pairs of avx512bf16 at every head dim of whole blocks, or of 16 columns
+ * over fp8, in as many rows as heads share a KV head. */
+static void test_model_of_narrow_caches(void **state)
+{
+    (void)state;
+    const struct cpu zen4 = {.model = "AMD EPYC 19.11.1", .l1d = 32768, .l2 = 1 << 20, .l3 = 32 << 20};
+    static const enum dtype types[] = {DTYPE_FP8, DTYPE_Q8_0, DTYPE_Q4_0};
+    for (int i = 0; i < 18; i++) {
+        static const int dims[] = {64, 96, 160, 80, 112, 144}, groups[] = {1, 2, 4};
+        const enum dtype kv = types[i / 6];
+        const int dim = dims[i % (kv == DTYPE_FP8 ? 6 : 3)], group = groups[i % 3];
+        struct tune_target t = tuner_target(1, 32, 32 / group, 1, 8192, 1);
+        variant_set_dtypes(&t.caller, DTYPE_BF16, kv, DTYPE_BF16);
+        t.caller.field[F_HEAD_DIM] = dim;
+        const struct variant pairs = best_on(&zen4, &t, ISA_AVX512BF16), floats = best_on(&zen4, &t, ISA_AVX512);
+        assert_int_equal(pairs.field[F_ROWS], group);
+        assert_true(estimate_cycles(&pairs, &t, &zen4) < estimate_cycles(&floats, &t, &zen4));
+    }
+}
+
 /* On a Xeon, as timed on one. Of AMX's 32 rows few queries leave most empty, and keys in f16 are packed in two parts, which 15
  * queries do not pay back; prompts do. Tiles of keys at D = 256 are short enough for L2. */
 static void test_model_of_a_xeon(void **state)
@@ -334,6 +354,7 @@ int main(void)
         cmocka_unit_test(test_problem_is_shortened),
         cmocka_unit_test(test_model),
         cmocka_unit_test(test_model_of_a_xeon),
+        cmocka_unit_test(test_model_of_narrow_caches),
         cmocka_unit_test(test_model_of_few_heads),
         cmocka_unit_test(test_model_of_rounds),
         cmocka_unit_test(test_model_splits_keys_of_few_queries),
