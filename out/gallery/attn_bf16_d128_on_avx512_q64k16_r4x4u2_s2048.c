@@ -11,7 +11,7 @@
  * 64 rows of queries of the heads that share a KV head walk its keys together, 16 at a time, in parts of 2048 that are
  * joined in order.
  * Vector registers of 512 bits: 28 in the scores, 23 in the values, 6 in the softmax step, of 32.
- * Workspace: 130048 bytes.
+ * Workspace: 130048 bytes; where heads lie side by side, 119808 more for each of up to 8 of them.
  *
  * Contract: the comments of struct attn_args below say what each argument is.
  * attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048 returns 0, or 1 if it refuses args: size is not sizeof(struct
@@ -170,7 +170,6 @@ int attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048(const struct attn_args *args);
 #define score_rows score_rows_2736bdae
 #define softmax_rows softmax_rows_2736bdae
 #define cut_rows cut_rows_2736bdae
-#define value_rows value_rows_2736bdae
 #define tile_scores tile_scores_2736bdae
 #define tile_values tile_values_2736bdae
 #define join join_2736bdae
@@ -186,6 +185,7 @@ int attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048(const struct attn_args *args);
 #define space space_2736bdae
 #define carve carve_2736bdae
 #define over over_2736bdae
+#define abreast abreast_2736bdae
 #define rows rows_2736bdae
 #define head_of head_of_2736bdae
 #define query_of query_of_2736bdae
@@ -195,7 +195,10 @@ int attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048(const struct attn_args *args);
 #define keys keys_2736bdae
 #define one_tile one_tile_2736bdae
 #define row_at row_at_2736bdae
+#define apart apart_2736bdae
 #define whole_tiles whole_tiles_2736bdae
+#define head_k head_k_2736bdae
+#define head_v head_v_2736bdae
 #define walk walk_2736bdae
 #define total total_2736bdae
 #define rows_from rows_from_2736bdae
@@ -416,108 +419,112 @@ KERNEL void pack_q(const uint16_t *q, float *d, int64_t ld)
 
 /* Scores of 4 rows by 16 keys, which are ld elements apart: vectors of 4 keys. Behind the rows of queries stands the
  * scale. A key is read from its first element to its last before the one after it, in the order of memory. A processor
- * fetches such memory ahead by itself, but not across a page; so the keys of the tile at next are fetched here, as many
- * as are read. */
-KERNEL void score_rows(const float *q, const uint16_t *k, float *s, const uint16_t *next, int64_t ld)
+ * fetches such memory ahead by itself, but not across a page; so as many rows are fetched here as are read, far
+ * elements apart. k: where a piece of the keys begins, and what is fetched meanwhile, for each piece. */
+KERNEL void score_rows(const float *q, const uint16_t *const *k, float *s, int64_t ld, int64_t far)
 {
     vec f, h0_0, h0_1, h1_0, h1_1, h2_0, h2_1, h3_0, h3_1, a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11,
         a12, a13, a14, a15, x0, x1, t0, u0, t1, u1, t2, u2, t3, u3, t4, u4, t5, u5, t6, u6, t7, u7, v0, w0,
         v1, w1, v2, w2, v3, w3, e0, o0, e1, o1, x;
     ivec high, t;
+    const uint16_t *row, *ahead;
     f = v_bcast(q + 512);
     h0_0 = v_load(q); h0_1 = v_load(q + 16); h1_0 = v_load(q + 128); h1_1 = v_load(q + 144); h2_0 = v_load(q + 256);
     h2_1 = v_load(q + 272); h3_0 = v_load(q + 384); h3_1 = v_load(q + 400);
     high = v_pool(pool_upper);
+    row = k[0];
+    ahead = k[1];
+    k += 2;
     for (int64_t left = 4; left; left--) {
         a0 = v_zero(); a1 = v_zero(); a2 = v_zero(); a3 = v_zero(); a4 = v_zero(); a5 = v_zero(); a6 = v_zero();
         a7 = v_zero(); a8 = v_zero(); a9 = v_zero(); a10 = v_zero(); a11 = v_zero(); a12 = v_zero(); a13 = v_zero();
         a14 = v_zero(); a15 = v_zero();
-        v_fetchb(next); v_fetchb(next + 32); v_fetchb(next + 64); v_fetchb(next + 96);
-        t = v_loadt(k); x0 = v_raise(t); x1 = v_masked(t, high);
+        v_fetchb(ahead); v_fetchb(ahead + 32); v_fetchb(ahead + 64); v_fetchb(ahead + 96);
+        t = v_loadt(row); x0 = v_raise(t); x1 = v_masked(t, high);
         a0 = v_fma(a0, x0, h0_0); a1 = v_fma(a1, x0, h1_0); a2 = v_fma(a2, x0, h2_0); a3 = v_fma(a3, x0, h3_0);
         a0 = v_fma(a0, x1, h0_1); a1 = v_fma(a1, x1, h1_1); a2 = v_fma(a2, x1, h2_1); a3 = v_fma(a3, x1, h3_1);
-        t = v_loadt(k + 32); x0 = v_raise(t); x1 = v_masked(t, high);
+        t = v_loadt(row + 32); x0 = v_raise(t); x1 = v_masked(t, high);
         a0 = v_fmam(a0, x0, q + 32); a1 = v_fmam(a1, x0, q + 160); a2 = v_fmam(a2, x0, q + 288);
         a3 = v_fmam(a3, x0, q + 416);
         a0 = v_fmam(a0, x1, q + 48); a1 = v_fmam(a1, x1, q + 176); a2 = v_fmam(a2, x1, q + 304);
         a3 = v_fmam(a3, x1, q + 432);
-        t = v_loadt(k + 64); x0 = v_raise(t); x1 = v_masked(t, high);
+        t = v_loadt(row + 64); x0 = v_raise(t); x1 = v_masked(t, high);
         a0 = v_fmam(a0, x0, q + 64); a1 = v_fmam(a1, x0, q + 192); a2 = v_fmam(a2, x0, q + 320);
         a3 = v_fmam(a3, x0, q + 448);
         a0 = v_fmam(a0, x1, q + 80); a1 = v_fmam(a1, x1, q + 208); a2 = v_fmam(a2, x1, q + 336);
         a3 = v_fmam(a3, x1, q + 464);
-        t = v_loadt(k + 96); x0 = v_raise(t); x1 = v_masked(t, high);
+        t = v_loadt(row + 96); x0 = v_raise(t); x1 = v_masked(t, high);
         a0 = v_fmam(a0, x0, q + 96); a1 = v_fmam(a1, x0, q + 224); a2 = v_fmam(a2, x0, q + 352);
         a3 = v_fmam(a3, x0, q + 480);
         a0 = v_fmam(a0, x1, q + 112); a1 = v_fmam(a1, x1, q + 240); a2 = v_fmam(a2, x1, q + 368);
         a3 = v_fmam(a3, x1, q + 496);
-        k += ld;
-        next += ld;
-        v_fetchb(next); v_fetchb(next + 32); v_fetchb(next + 64); v_fetchb(next + 96);
-        t = v_loadt(k); x0 = v_raise(t); x1 = v_masked(t, high);
+        row += ld;
+        ahead += far;
+        v_fetchb(ahead); v_fetchb(ahead + 32); v_fetchb(ahead + 64); v_fetchb(ahead + 96);
+        t = v_loadt(row); x0 = v_raise(t); x1 = v_masked(t, high);
         a4 = v_fma(a4, x0, h0_0); a5 = v_fma(a5, x0, h1_0); a6 = v_fma(a6, x0, h2_0); a7 = v_fma(a7, x0, h3_0);
         a4 = v_fma(a4, x1, h0_1); a5 = v_fma(a5, x1, h1_1); a6 = v_fma(a6, x1, h2_1); a7 = v_fma(a7, x1, h3_1);
-        t = v_loadt(k + 32); x0 = v_raise(t); x1 = v_masked(t, high);
+        t = v_loadt(row + 32); x0 = v_raise(t); x1 = v_masked(t, high);
         a4 = v_fmam(a4, x0, q + 32); a5 = v_fmam(a5, x0, q + 160); a6 = v_fmam(a6, x0, q + 288);
         a7 = v_fmam(a7, x0, q + 416);
         a4 = v_fmam(a4, x1, q + 48); a5 = v_fmam(a5, x1, q + 176); a6 = v_fmam(a6, x1, q + 304);
         a7 = v_fmam(a7, x1, q + 432);
-        t = v_loadt(k + 64); x0 = v_raise(t); x1 = v_masked(t, high);
+        t = v_loadt(row + 64); x0 = v_raise(t); x1 = v_masked(t, high);
         a4 = v_fmam(a4, x0, q + 64); a5 = v_fmam(a5, x0, q + 192); a6 = v_fmam(a6, x0, q + 320);
         a7 = v_fmam(a7, x0, q + 448);
         a4 = v_fmam(a4, x1, q + 80); a5 = v_fmam(a5, x1, q + 208); a6 = v_fmam(a6, x1, q + 336);
         a7 = v_fmam(a7, x1, q + 464);
-        t = v_loadt(k + 96); x0 = v_raise(t); x1 = v_masked(t, high);
+        t = v_loadt(row + 96); x0 = v_raise(t); x1 = v_masked(t, high);
         a4 = v_fmam(a4, x0, q + 96); a5 = v_fmam(a5, x0, q + 224); a6 = v_fmam(a6, x0, q + 352);
         a7 = v_fmam(a7, x0, q + 480);
         a4 = v_fmam(a4, x1, q + 112); a5 = v_fmam(a5, x1, q + 240); a6 = v_fmam(a6, x1, q + 368);
         a7 = v_fmam(a7, x1, q + 496);
-        k += ld;
-        next += ld;
-        v_fetchb(next); v_fetchb(next + 32); v_fetchb(next + 64); v_fetchb(next + 96);
-        t = v_loadt(k); x0 = v_raise(t); x1 = v_masked(t, high);
+        row += ld;
+        ahead += far;
+        v_fetchb(ahead); v_fetchb(ahead + 32); v_fetchb(ahead + 64); v_fetchb(ahead + 96);
+        t = v_loadt(row); x0 = v_raise(t); x1 = v_masked(t, high);
         a8 = v_fma(a8, x0, h0_0); a9 = v_fma(a9, x0, h1_0); a10 = v_fma(a10, x0, h2_0); a11 = v_fma(a11, x0, h3_0);
         a8 = v_fma(a8, x1, h0_1); a9 = v_fma(a9, x1, h1_1); a10 = v_fma(a10, x1, h2_1); a11 = v_fma(a11, x1, h3_1);
-        t = v_loadt(k + 32); x0 = v_raise(t); x1 = v_masked(t, high);
+        t = v_loadt(row + 32); x0 = v_raise(t); x1 = v_masked(t, high);
         a8 = v_fmam(a8, x0, q + 32); a9 = v_fmam(a9, x0, q + 160); a10 = v_fmam(a10, x0, q + 288);
         a11 = v_fmam(a11, x0, q + 416);
         a8 = v_fmam(a8, x1, q + 48); a9 = v_fmam(a9, x1, q + 176); a10 = v_fmam(a10, x1, q + 304);
         a11 = v_fmam(a11, x1, q + 432);
-        t = v_loadt(k + 64); x0 = v_raise(t); x1 = v_masked(t, high);
+        t = v_loadt(row + 64); x0 = v_raise(t); x1 = v_masked(t, high);
         a8 = v_fmam(a8, x0, q + 64); a9 = v_fmam(a9, x0, q + 192); a10 = v_fmam(a10, x0, q + 320);
         a11 = v_fmam(a11, x0, q + 448);
         a8 = v_fmam(a8, x1, q + 80); a9 = v_fmam(a9, x1, q + 208); a10 = v_fmam(a10, x1, q + 336);
         a11 = v_fmam(a11, x1, q + 464);
-        t = v_loadt(k + 96); x0 = v_raise(t); x1 = v_masked(t, high);
+        t = v_loadt(row + 96); x0 = v_raise(t); x1 = v_masked(t, high);
         a8 = v_fmam(a8, x0, q + 96); a9 = v_fmam(a9, x0, q + 224); a10 = v_fmam(a10, x0, q + 352);
         a11 = v_fmam(a11, x0, q + 480);
         a8 = v_fmam(a8, x1, q + 112); a9 = v_fmam(a9, x1, q + 240); a10 = v_fmam(a10, x1, q + 368);
         a11 = v_fmam(a11, x1, q + 496);
-        k += ld;
-        next += ld;
-        v_fetchb(next); v_fetchb(next + 32); v_fetchb(next + 64); v_fetchb(next + 96);
-        t = v_loadt(k); x0 = v_raise(t); x1 = v_masked(t, high);
+        row += ld;
+        ahead += far;
+        v_fetchb(ahead); v_fetchb(ahead + 32); v_fetchb(ahead + 64); v_fetchb(ahead + 96);
+        t = v_loadt(row); x0 = v_raise(t); x1 = v_masked(t, high);
         a12 = v_fma(a12, x0, h0_0); a13 = v_fma(a13, x0, h1_0); a14 = v_fma(a14, x0, h2_0);
         a15 = v_fma(a15, x0, h3_0);
         a12 = v_fma(a12, x1, h0_1); a13 = v_fma(a13, x1, h1_1); a14 = v_fma(a14, x1, h2_1);
         a15 = v_fma(a15, x1, h3_1);
-        t = v_loadt(k + 32); x0 = v_raise(t); x1 = v_masked(t, high);
+        t = v_loadt(row + 32); x0 = v_raise(t); x1 = v_masked(t, high);
         a12 = v_fmam(a12, x0, q + 32); a13 = v_fmam(a13, x0, q + 160); a14 = v_fmam(a14, x0, q + 288);
         a15 = v_fmam(a15, x0, q + 416);
         a12 = v_fmam(a12, x1, q + 48); a13 = v_fmam(a13, x1, q + 176); a14 = v_fmam(a14, x1, q + 304);
         a15 = v_fmam(a15, x1, q + 432);
-        t = v_loadt(k + 64); x0 = v_raise(t); x1 = v_masked(t, high);
+        t = v_loadt(row + 64); x0 = v_raise(t); x1 = v_masked(t, high);
         a12 = v_fmam(a12, x0, q + 64); a13 = v_fmam(a13, x0, q + 192); a14 = v_fmam(a14, x0, q + 320);
         a15 = v_fmam(a15, x0, q + 448);
         a12 = v_fmam(a12, x1, q + 80); a13 = v_fmam(a13, x1, q + 208); a14 = v_fmam(a14, x1, q + 336);
         a15 = v_fmam(a15, x1, q + 464);
-        t = v_loadt(k + 96); x0 = v_raise(t); x1 = v_masked(t, high);
+        t = v_loadt(row + 96); x0 = v_raise(t); x1 = v_masked(t, high);
         a12 = v_fmam(a12, x0, q + 96); a13 = v_fmam(a13, x0, q + 224); a14 = v_fmam(a14, x0, q + 352);
         a15 = v_fmam(a15, x0, q + 480);
         a12 = v_fmam(a12, x1, q + 112); a13 = v_fmam(a13, x1, q + 240); a14 = v_fmam(a14, x1, q + 368);
         a15 = v_fmam(a15, x1, q + 496);
-        k += ld;
-        next += ld;
+        row += ld;
+        ahead += far;
         t0 = v_low(a0, a1); u0 = v_high(a0, a1); t0 = v_add(t0, u0);
         t1 = v_low(a2, a3); u1 = v_high(a2, a3); t1 = v_add(t1, u1);
         t2 = v_low(a4, a5); u2 = v_high(a4, a5); t2 = v_add(t2, u2);
@@ -599,26 +606,38 @@ KERNEL void cut_rows(float *s, const int32_t *limit)
     }
 }
 
-/* O[4][64] = fix * O + P[16][4] V[16][64], for 4 of 4 rows; values are ld elements apart. The fix of row i is f[i]. */
-KERNEL void value_rows(const float *p, const uint16_t *v, float *o, const float *f, const uint16_t *next, int64_t ld)
+/* The scores of a tile that every row sees, and their softmax. */
+KERNEL void tile_scores(const float *q, const uint16_t *const *k, float *s, float *r, int64_t ld, int64_t far)
 {
+    score_rows(q, k, s, ld, far);
+    softmax_rows(s, r);
+}
+
+/* The values of such a tile: O = fix * O + P V, for 4 rows and all columns. A product in between, as the scores of the
+ * next tile, leaves the softmax time. */
+KERNEL void tile_values(const float *s, const uint16_t *const *v, float *o, int64_t ld, int64_t far)
+{
+    const float *p, *prob;
     vec y, a0_0, a0_1, a0_2, a0_3, a1_0, a1_1, a1_2, a1_3, a2_0, a2_1, a2_2, a2_3, a3_0, a3_1, a3_2, a3_3,
         y0, y1, y2, y3, x0, x1;
     ivec high, t;
-    const float *prob;
+    const uint16_t *const *at;
     const uint16_t *value, *ahead;
-    y = v_bcast(f);
-    a0_0 = v_mulm(y, o); a0_1 = v_mulm(y, o + 16); a0_2 = v_mulm(y, o + 32); a0_3 = v_mulm(y, o + 48);
-    y = v_bcast(f + 1);
-    a1_0 = v_mulm(y, o + 128); a1_1 = v_mulm(y, o + 144); a1_2 = v_mulm(y, o + 160); a1_3 = v_mulm(y, o + 176);
-    y = v_bcast(f + 2);
-    a2_0 = v_mulm(y, o + 256); a2_1 = v_mulm(y, o + 272); a2_2 = v_mulm(y, o + 288); a2_3 = v_mulm(y, o + 304);
-    y = v_bcast(f + 3);
-    a3_0 = v_mulm(y, o + 384); a3_1 = v_mulm(y, o + 400); a3_2 = v_mulm(y, o + 416); a3_3 = v_mulm(y, o + 432);
+    p = s;
+    y = v_bcast(s + 80); a0_0 = v_mulm(y, o); a0_1 = v_mulm(y, o + 16); a0_2 = v_mulm(y, o + 32);
+    a0_3 = v_mulm(y, o + 48);
+    y = v_bcast(s + 81); a1_0 = v_mulm(y, o + 128); a1_1 = v_mulm(y, o + 144); a1_2 = v_mulm(y, o + 160);
+    a1_3 = v_mulm(y, o + 176);
+    y = v_bcast(s + 82); a2_0 = v_mulm(y, o + 256); a2_1 = v_mulm(y, o + 272); a2_2 = v_mulm(y, o + 288);
+    a2_3 = v_mulm(y, o + 304);
+    y = v_bcast(s + 83); a3_0 = v_mulm(y, o + 384); a3_1 = v_mulm(y, o + 400); a3_2 = v_mulm(y, o + 416);
+    a3_3 = v_mulm(y, o + 432);
     high = v_pool(pool_upper);
     prob = p;
-    value = v;
-    ahead = next;
+    at = v;
+    value = at[0];
+    ahead = at[1];
+    at += 2;
     for (int64_t left = 8; left; left--) {
         v_fetchb(ahead); v_fetchb(ahead + 32);
         y0 = v_bcast(prob); y1 = v_bcast(prob + 1); y2 = v_bcast(prob + 2); y3 = v_bcast(prob + 3);
@@ -631,7 +650,7 @@ KERNEL void value_rows(const float *p, const uint16_t *v, float *o, const float 
         a0_3 = v_fma(a0_3, y0, x1); a1_3 = v_fma(a1_3, y1, x1); a2_3 = v_fma(a2_3, y2, x1);
         a3_3 = v_fma(a3_3, y3, x1);
         value += ld;
-        ahead += ld;
+        ahead += far;
         v_fetchb(ahead); v_fetchb(ahead + 32);
         y0 = v_bcast(prob + 4); y1 = v_bcast(prob + 5); y2 = v_bcast(prob + 6); y3 = v_bcast(prob + 7);
         t = v_loadt(value); x0 = v_raise(t); x1 = v_masked(t, high); a0_0 = v_fma(a0_0, y0, x0);
@@ -643,41 +662,61 @@ KERNEL void value_rows(const float *p, const uint16_t *v, float *o, const float 
         a0_3 = v_fma(a0_3, y0, x1); a1_3 = v_fma(a1_3, y1, x1); a2_3 = v_fma(a2_3, y2, x1);
         a3_3 = v_fma(a3_3, y3, x1);
         value += ld;
-        ahead += ld;
+        ahead += far;
         prob += 8;
     }
     v_store(o, a0_0); v_store(o + 16, a0_1); v_store(o + 32, a0_2); v_store(o + 48, a0_3); v_store(o + 128, a1_0);
     v_store(o + 144, a1_1); v_store(o + 160, a1_2); v_store(o + 176, a1_3); v_store(o + 256, a2_0);
     v_store(o + 272, a2_1); v_store(o + 288, a2_2); v_store(o + 304, a2_3); v_store(o + 384, a3_0);
     v_store(o + 400, a3_1); v_store(o + 416, a3_2); v_store(o + 432, a3_3);
-}
-
-/* The scores of a tile that every row sees, and their softmax. The keys of the tile behind it are fetched meanwhile. */
-KERNEL void tile_scores(const float *q, const uint16_t *k, float *s, float *r, int64_t ld)
-{
-    const uint16_t *next;
-    next = k;
-    next += 16 * ld;
-    score_rows(q, k, s, next, ld);
-    softmax_rows(s, r);
-}
-
-/* The values of such a tile: O = fix * O + P V, for 4 rows and all columns. A product in between, as the scores of the
- * next tile, leaves the softmax time. */
-KERNEL void tile_values(const float *s, const uint16_t *v, float *o, int64_t ld)
-{
-    const uint16_t *next, *w, *n;
-    const float *p;
-    next = v;
-    next += 16 * ld;
     p = s;
-    w = v;
-    n = next;
-    value_rows(p, w, o, s + 80, n, ld);
-    p = s;
-    w = v + 64;
-    n = next + 64;
-    value_rows(p, w, o + 64, s + 80, n, ld);
+    y = v_bcast(s + 80); a0_0 = v_mulm(y, o + 64); a0_1 = v_mulm(y, o + 80); a0_2 = v_mulm(y, o + 96);
+    a0_3 = v_mulm(y, o + 112);
+    y = v_bcast(s + 81); a1_0 = v_mulm(y, o + 192); a1_1 = v_mulm(y, o + 208); a1_2 = v_mulm(y, o + 224);
+    a1_3 = v_mulm(y, o + 240);
+    y = v_bcast(s + 82); a2_0 = v_mulm(y, o + 320); a2_1 = v_mulm(y, o + 336); a2_2 = v_mulm(y, o + 352);
+    a2_3 = v_mulm(y, o + 368);
+    y = v_bcast(s + 83); a3_0 = v_mulm(y, o + 448); a3_1 = v_mulm(y, o + 464); a3_2 = v_mulm(y, o + 480);
+    a3_3 = v_mulm(y, o + 496);
+    high = v_pool(pool_upper);
+    prob = p;
+    at = v;
+    value = at[0];
+    value += 64;
+    ahead = at[1];
+    ahead += 64;
+    at += 2;
+    for (int64_t left = 8; left; left--) {
+        v_fetchb(ahead); v_fetchb(ahead + 32);
+        y0 = v_bcast(prob); y1 = v_bcast(prob + 1); y2 = v_bcast(prob + 2); y3 = v_bcast(prob + 3);
+        t = v_loadt(value); x0 = v_raise(t); x1 = v_masked(t, high); a0_0 = v_fma(a0_0, y0, x0);
+        a1_0 = v_fma(a1_0, y1, x0); a2_0 = v_fma(a2_0, y2, x0); a3_0 = v_fma(a3_0, y3, x0);
+        a0_1 = v_fma(a0_1, y0, x1); a1_1 = v_fma(a1_1, y1, x1); a2_1 = v_fma(a2_1, y2, x1);
+        a3_1 = v_fma(a3_1, y3, x1);
+        t = v_loadt(value + 32); x0 = v_raise(t); x1 = v_masked(t, high); a0_2 = v_fma(a0_2, y0, x0);
+        a1_2 = v_fma(a1_2, y1, x0); a2_2 = v_fma(a2_2, y2, x0); a3_2 = v_fma(a3_2, y3, x0);
+        a0_3 = v_fma(a0_3, y0, x1); a1_3 = v_fma(a1_3, y1, x1); a2_3 = v_fma(a2_3, y2, x1);
+        a3_3 = v_fma(a3_3, y3, x1);
+        value += ld;
+        ahead += far;
+        v_fetchb(ahead); v_fetchb(ahead + 32);
+        y0 = v_bcast(prob + 4); y1 = v_bcast(prob + 5); y2 = v_bcast(prob + 6); y3 = v_bcast(prob + 7);
+        t = v_loadt(value); x0 = v_raise(t); x1 = v_masked(t, high); a0_0 = v_fma(a0_0, y0, x0);
+        a1_0 = v_fma(a1_0, y1, x0); a2_0 = v_fma(a2_0, y2, x0); a3_0 = v_fma(a3_0, y3, x0);
+        a0_1 = v_fma(a0_1, y0, x1); a1_1 = v_fma(a1_1, y1, x1); a2_1 = v_fma(a2_1, y2, x1);
+        a3_1 = v_fma(a3_1, y3, x1);
+        t = v_loadt(value + 32); x0 = v_raise(t); x1 = v_masked(t, high); a0_2 = v_fma(a0_2, y0, x0);
+        a1_2 = v_fma(a1_2, y1, x0); a2_2 = v_fma(a2_2, y2, x0); a3_2 = v_fma(a3_2, y3, x0);
+        a0_3 = v_fma(a0_3, y0, x1); a1_3 = v_fma(a1_3, y1, x1); a2_3 = v_fma(a2_3, y2, x1);
+        a3_3 = v_fma(a3_3, y3, x1);
+        value += ld;
+        ahead += far;
+        prob += 8;
+    }
+    v_store(o + 64, a0_0); v_store(o + 80, a0_1); v_store(o + 96, a0_2); v_store(o + 112, a0_3);
+    v_store(o + 192, a1_0); v_store(o + 208, a1_1); v_store(o + 224, a1_2); v_store(o + 240, a1_3);
+    v_store(o + 320, a2_0); v_store(o + 336, a2_1); v_store(o + 352, a2_2); v_store(o + 368, a2_3);
+    v_store(o + 448, a3_0); v_store(o + 464, a3_1); v_store(o + 480, a3_2); v_store(o + 496, a3_3);
 }
 
 /* The state of one part of the keys, x, joins r; what both outputs are then to be scaled by is in each from 32 on. */
@@ -962,19 +1001,29 @@ static const uint16_t *keys_at(const struct attn_args *a, const struct sequence 
 /* The parts of a workspace: blocks of queries, of a split's results, of all splits' results, copies of a tile, and a
  * stage. */
 struct space { float *q, *part, *o; void *k, *v, *stage; };
-static struct space carve(float *at)
+static struct space carve(float *at, int64_t heads)
 {
-    struct space w = {at, at + 11520, at + 20736, at + 29952, at + 30976, at + 32000};
+    float *q = heads > 1 ? at + 32512 : at, *part = q + heads * 11520;
+    struct space w = {q, part, part + heads * 9216, at + 29952, at + 30976, at + 32000};
     return w;
 }
 static int64_t over(int64_t n, int64_t by) { return (n + by - 1) / by; }
+
+/* How many KV heads go through their keys side by side: where the rows of all heads lie within a row of the tensor, as
+ * in [batch, row, head, element], memory is then read in its order. Bits do not depend on it. */
+static int64_t abreast(const struct attn_args *a)
+{
+    int64_t inside = a->k_stride[1] < a->k_stride[2] && a->v_stride[1] < a->v_stride[2];
+    return inside ? over(a->kv_heads, over(a->kv_heads, 8)) : 1;
+}
 int64_t attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048_workspace(const struct attn_args *a)
 {
     int64_t chunks = a->batch * a->kv_heads * over(a->heads / a->kv_heads * a->q_len, 64),
         splits = over(a->kv_len, 2048);
     if (a->part < 0)
         return a->part == -1 ? chunks * splits * 36864 : a->part == -2 ? chunks * splits : chunks;
-    return 130048;
+    int64_t heads = abreast(a);
+    return 130048 + (heads > 1 ? heads * 119808 : 0);
 }
 
 /* Some rows of KV head g, in the order of head and query; the keys that any of them sees, and that all see. */
@@ -990,11 +1039,10 @@ static int64_t query_of(const struct rows *x, int64_t t)
 }
 
 /* Packs the queries of the rows, 4 to a block, with the scale of their scores behind each block. */
-static void pack(const struct rows *x, const struct space *w)
+static void pack(const struct rows *x, const struct space *w, float *to)
 {
     const struct attn_args *a = x->a;
-    for (int64_t t = 0; t < x->count; t += 4) {
-        float *to = w->q + t / 4 * 720;
+    for (int64_t t = 0; t < x->count; t += 4, to += 720) {
         memset(w->stage, 0, 512 * sizeof(uint16_t));
         for (int64_t r = 0; r < 4 && t + r < x->count; r++) {
             const uint16_t *q = (const uint16_t *)a->q + x->s->q_at + head_of(x, t + r) * a->q_stride[1];
@@ -1027,23 +1075,25 @@ static void limits(const struct rows *x, int64_t t, int64_t j, int64_t n, int32_
     }
 }
 
-/* The n keys of a tile from key j on, their values, and those of the tile behind it, to be fetched ahead. */
-struct keys { const uint16_t *k, *v, *next_k, *next_v; int64_t j, n, ldk, ldv; };
+/* The n keys of a tile from key j on, and their values: where each piece of them begins, and what is fetched
+ * meanwhile. */
+struct keys { const uint16_t *const *k, *const *v; int64_t j, n, ldk, ldv; };
 
-/* 4 rows from row t on meet a tile; o is their block of results. Behind the tile's keys there are zeros. */
-static void one_tile(const struct rows *x, const struct space *w, int64_t t, const struct keys *y, float *o)
+/* 4 rows from row t on meet a tile; q and o are their blocks of queries and of results. Behind the tile's keys there
+ * are zeros. */
+static void one_tile(const struct rows *x, const struct space *w, int64_t t, const struct keys *y, float *q, float *o)
 {
     int64_t j = y->j, n = y->n;
-    float *q = w->q + t / 4 * 720, *s = q + 528;
-    score_rows(q, y->k, s, y->next_k, y->ldk);
+    float *s = q + 528;
+    (void)w; /* what features would need */
+    score_rows(q, y->k, s, y->ldk, y->ldk);
     if (n < 16 || j < x->seen_from || j + n > x->seen_end) {
         int32_t limit[64];
         limits(x, t, j, n, limit);
         cut_rows(s, limit);
     }
     softmax_rows(s, o + 512);
-    value_rows(s, y->v, o, s + 80, y->next_v, y->ldv);
-    value_rows(s, y->v + 64, o + 64, s + 80, y->next_v + 64, y->ldv);
+    tile_values(s, y->v, o, y->ldv, y->ldv);
 }
 
 /* Row j of a head. */
@@ -1054,78 +1104,125 @@ static const uint16_t *row_at(const struct attn_args *a, const struct sequence *
     return head + j * stride[2];
 }
 
-/* Tiles one after another of which every row sees every key; o is the blocks of their results. A tile's values are
- * multiplied after the scores of the next tile are computed, so that nothing waits for its softmax. */
-static void whole_tiles(const struct rows *x, const struct space *w, const uint16_t *k, const uint16_t *v,
-    int64_t count, float *o)
+/* How far the rows are apart that are fetched while others are computed. Where the rows of so many heads fill those of
+ * the tensor, each head fetches a share of the memory that all read next, in its order; else its own rows. */
+static int64_t apart(const int64_t *stride, int64_t heads)
 {
-    int64_t ldk = x->a->k_stride[2], ldv = x->a->v_stride[2];
-    float *s = w->q + 528, *before = s + 96, *end = o + over(x->count, 4) * 576;
-    for (int64_t n = 0; n <= count; n++) {
-        float *q = w->q, *to = s, *from = before;
-        if (n < count)
-            for (float *to_o = o; to_o < end; to_o += 576, q += 720, to += 720)
-                tile_scores(q, k, to, to_o + 512, ldk);
-        if (n > 0) {
-            for (float *to_o = o; to_o < end; to_o += 576, from += 720)
-                tile_values(from, v, to_o, ldv);
-            v += 16 * ldv;
+    return stride[2] == heads * stride[1] ? stride[1] : stride[2];
+}
+
+/* Tiles one after another of which every row sees every key, of each head in turn; o is the blocks of their results.
+ * The values of a head's tile are multiplied after the scores of the next head's are computed, so that nothing waits
+ * for its softmax. */
+static void whole_tiles(const struct rows *x, int64_t heads, const struct space *w, const uint16_t *k,
+    const uint16_t *v, int64_t count, float *o)
+{
+    int64_t ldk = x->a->k_stride[2], head_k = x->a->k_stride[1], tile_k = 16 * ldk;
+    int64_t ldv = x->a->v_stride[2], head_v = x->a->v_stride[1], tile_v = 16 * ldv;
+    const uint16_t *keys[2], *values[2];
+    int64_t far_k = apart(x->a->k_stride, heads), far_v = apart(x->a->v_stride, heads);
+    int64_t share_k = far_k < ldk ? 16 * far_k - head_k : 0, share_v = far_v < ldv ? 16 * far_v - head_v : 0;
+    int64_t ahead_k = tile_k, ahead_v = tile_v;
+    int64_t back_k = tile_k - (heads - 1) * head_k, back_v = tile_v - (heads - 1) * head_v, steps = count * heads,
+        h = 0;
+    int64_t size = over(x->count, 4) * 576;
+    float *s = w->q + 528, *before = s + 96, *q = w->q, *result = o, *last = o;
+    for (int64_t n = 0; n <= steps; n++) {
+        float *block = q, *to = s, *from = before, *to_o = result, *end = result + size;
+        if (n == steps)
+            end = result;
+        keys[0] = k, keys[1] = k + ahead_k;
+        for (; to_o < end; to_o += 576, block += 720, to += 720) {
+            tile_scores(block, keys, to, to_o + 512, ldk, far_k);
         }
-        k += 16 * ldk, to = s, s = before, before = to;
+        if (n > 0)
+            for (to_o = last, end = last + size; to_o < end; to_o += 576, from += 720)
+                tile_values(from, values, to_o, ldv, far_v);
+        to = s, s = before, before = to, last = result;
+        values[0] = v, values[1] = v + ahead_v;
+        if (++h < heads) {
+            k += head_k, v += head_v, q += 11520, result += 9216;
+            ahead_k += share_k, ahead_v += share_v;
+            continue;
+        }
+        k += back_k, v += back_v, h = 0;
+        if (heads > 1) {
+            q = w->q, result = o;
+            ahead_k = tile_k, ahead_v = tile_v;
+        }
     }
 }
 
-/* All rows meet the keys of one split; o is the blocks of their results. */
-static void walk(const struct rows *x, const struct space *w, int64_t split, float *o)
+/* The first key of a head, and its value; in pages those of the page at the tensor's beginning. */
+static const uint16_t *head_k(const struct rows *x)
+{
+    return (const uint16_t *)x->a->k + x->s->k_at + x->g * x->a->k_stride[1];
+}
+static const uint16_t *head_v(const struct rows *x)
+{
+    return (const uint16_t *)x->a->v + x->s->v_at + x->g * x->a->v_stride[1];
+}
+
+/* All rows of so many heads meet the keys of one split; o is the blocks of their results. */
+static void walk(const struct rows *x, int64_t heads, const struct space *w, int64_t split, float *o)
 {
     const struct attn_args *a = x->a;
-    const uint16_t *k = (const uint16_t *)a->k + x->s->k_at + x->g * a->k_stride[1];
-    const uint16_t *v = (const uint16_t *)a->v + x->s->v_at + x->g * a->v_stride[1];
     int64_t end = least(x->end, (split + 1) * 2048), j = most(split * 2048, x->from / 16 * 16);
-    begin(x, o);
+    for (int64_t h = 0; h < heads; h++)
+        begin(x, o + h * 9216);
     while (j < end) {
         int64_t whole = j < x->seen_from ? 0 : (least(end, x->seen_end) - j) / 16;
         if (whole > 0) {
-            whole_tiles(x, w, k + j * a->k_stride[2], v + j * a->v_stride[2], whole, o);
+            const uint16_t *k = head_k(x) + j * a->k_stride[2], *v = head_v(x) + j * a->v_stride[2];
+            whole_tiles(x, heads, w, k, v, whole, o);
             j += whole * 16;
             continue;
         }
-        int64_t next = j + 16 < end ? j + 16 : j;
-        struct keys y;
-        y.j = j, y.n = least(16, end - j), y.ldk = a->k_stride[2], y.ldv = a->v_stride[2];
-        y.next_k = row_at(a, x->s, k, a->k_stride, next), y.next_v = row_at(a, x->s, v, a->v_stride, next);
-        y.k = keys_at(a, x->s, k, a->k_stride, j, y.n, 16, 128, 128, &y.ldk, (uint16_t *)w->k);
-        y.v = keys_at(a, x->s, v, a->v_stride, j, y.n, 16, 128, 128, &y.ldv, (uint16_t *)w->v);
-        for (int64_t t = 0; t < x->count; t += 4)
-            one_tile(x, w, t, &y, o + t / 4 * 576);
+        for (int64_t h = 0; h < heads; h++) {
+            const struct rows *y = x + h;
+            const uint16_t *k = head_k(y), *v = head_v(y);
+            const uint16_t *k_pieces[2], *v_pieces[2];
+            struct keys tile;
+            tile.j = j, tile.n = least(16, end - j);
+            int64_t next = j + 16 < end ? j + 16 : j;
+            k_pieces[1] = row_at(a, x->s, k, a->k_stride, next), v_pieces[1] = row_at(a, x->s, v, a->v_stride, next);
+            k_pieces[0] = keys_at(a, x->s, k, a->k_stride, j, tile.n, 16, 128, 128, &tile.ldk, (uint16_t *)w->k);
+            v_pieces[0] = keys_at(a, x->s, v, a->v_stride, j, tile.n, 16, 128, 128, &tile.ldv, (uint16_t *)w->v);
+            tile.k = k_pieces, tile.v = v_pieces;
+            for (int64_t t = 0; t < x->count; t += 4)
+                one_tile(y, w, t, &tile, w->q + h * 11520 + t / 4 * 720, o + h * 9216 + t / 4 * 576);
+        }
         j += 16;
     }
 }
 
-/* All splits, joined in their order: those that lie in `shared`, or each computed now. */
-static void total(const struct rows *x, const struct space *w, float *shared)
+/* All splits of so many heads, joined in their order: those that lie in `shared`, or each computed now. */
+static void total(const struct rows *x, int64_t heads, const struct space *w, float *shared)
 {
     const struct attn_args *a = x->a;
     float unused;
-    begin(x, w->o);
+    for (int64_t h = 0; h < heads; h++)
+        begin(x, w->o + h * 9216);
     for (int64_t split = x->from / 2048; split * 2048 < x->end; split++) {
-        float *part = shared ? shared + split * 9216 : w->part;
+        float *part = shared ? shared + split * a->kv_heads * 9216 : w->part;
         if (!shared)
-            walk(x, w, split, part);
-        for (int64_t t = 0; t < x->count; t += 4) {
-            float *to = w->o + t / 4 * 576, *from = part + t / 4 * 576;
-            join(to + 512, from + 512);
-            blend(to, from, to + 512, from + 512);
+            walk(x, heads, w, split, part);
+        for (int64_t h = 0; h < heads; h++)
+            for (int64_t t = 0; t < x->count; t += 4) {
+                float *to = w->o + h * 9216 + t / 4 * 576, *from = part + h * 9216 + t / 4 * 576;
+                join(to + 512, from + 512);
+                blend(to, from, to + 512, from + 512);
+            }
+    }
+    for (float *block = w->o, *end = w->o + heads * 9216; block < end; block += 9216, x++)
+        for (int64_t t = 0; t < x->count; t++) {
+            int64_t h = head_of(x, t), i = query_of(x, t);
+            float *o = block + t / 4 * 576, *row = o + 512 + t % 4;
+            float *lse = a->lse ? a->lse + x->s->lse_at + h * x->s->lse_ld + i : &unused;
+            finish(o + t % 4 * 128, row, (uint16_t *)w->stage, lse);
+            memcpy((uint16_t *)a->o + x->s->o_at + h * a->o_stride[1] + i * a->o_stride[2], w->stage,
+                128 * sizeof(uint16_t));
         }
-    }
-    for (int64_t t = 0; t < x->count; t++) {
-        int64_t h = head_of(x, t), i = query_of(x, t);
-        float *o = w->o + t / 4 * 576, *row = o + 512 + t % 4;
-        float *lse = a->lse ? a->lse + x->s->lse_at + h * x->s->lse_ld + i : &unused;
-        finish(o + t % 4 * 128, row, (uint16_t *)w->stage, lse);
-        memcpy((uint16_t *)a->o + x->s->o_at + h * a->o_stride[1] + i * a->o_stride[2], w->stage,
-            128 * sizeof(uint16_t));
-    }
 }
 
 /* Rows first to first + 63, as far as there are any, and which keys they see. */
@@ -1144,26 +1241,36 @@ static struct rows rows_from(const struct attn_args *a, const struct sequence *s
 }
 
 /* The work is batch * kv_heads units of all queries that share a KV head, in chunks of 64 rows. Where parts share
- * memory, the keys of a chunk are shared out among them by splits. */
+ * memory, the keys of a chunk are shared out among them by splits. Heads that lie side by side are neighbours in the
+ * order of work, and so many of a part. */
 int attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048(const struct attn_args *a)
 {
     if (a->size != sizeof *a || a->parts < 1 || a->part < 0 || a->part >= a->parts || a->kv_heads < 1)
         return 1;
     int64_t chunks = over(a->heads / a->kv_heads * a->q_len, 64), splits = over(a->kv_len, 2048);
-    int64_t units = a->batch * a->kv_heads;
     int64_t pieces = a->shared ? chunks * (a->phase ? 1 : splits) : 1; /* that a unit is shared out in */
-    struct space w = carve((float *)a->workspace);
-    for (int64_t t = units * pieces * a->part / a->parts; t < units * pieces * (a->part + 1) / a->parts; t++) {
-        int64_t unit = t / pieces, piece = t % pieces, chunk = a->shared && !a->phase ? piece / splits : piece;
+    int64_t from = a->batch * a->kv_heads * pieces * a->part / a->parts,
+        to = a->batch * a->kv_heads * pieces * (a->part + 1) / a->parts;
+    int64_t most = abreast(a), row = most > 1 ? a->kv_heads : 1, heads;
+    struct space w = carve((float *)a->workspace, most);
+    for (int64_t t = from; t < to; t += heads) {
+        int64_t unit = t / (row * pieces) * row + t % row, piece = t / row % pieces, g = unit % a->kv_heads;
+        int64_t chunk = a->shared && !a->phase ? piece / splits : piece;
         struct sequence s = sequence_of(a, unit / a->kv_heads);
+        heads = least(least(most - g % most, a->kv_heads - g), to - t);
         do {
-            struct rows x = rows_from(a, &s, unit % a->kv_heads, chunk * 64);
-            float *shared = a->shared ? (float *)a->shared + (unit * chunks + chunk) * splits * 9216 : 0;
-            pack(&x, &w);
+            struct rows x[8];
+            float *shared = a->shared ? (float *)a->shared
+                + (((unit - g) * chunks + chunk * a->kv_heads) * splits + g) * 9216 : 0;
+            int64_t h = 0;
+            do {
+                x[h] = rows_from(a, &s, g + h, chunk * 64);
+                pack(x + h, &w, w.q + h * 11520);
+            } while (++h < heads);
             if (shared && !a->phase)
-                walk(&x, &w, piece % splits, shared + piece % splits * 9216);
+                walk(x, heads, &w, piece % splits, shared + piece % splits * a->kv_heads * 9216);
             else
-                total(&x, &w, shared);
+                total(x, heads, &w, shared);
         } while (!a->shared && ++chunk < chunks);
     }
     return 0;
@@ -1245,7 +1352,6 @@ int attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048(const struct attn_args *a)
 #undef score_rows
 #undef softmax_rows
 #undef cut_rows
-#undef value_rows
 #undef tile_scores
 #undef tile_values
 #undef join
@@ -1261,6 +1367,7 @@ int attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048(const struct attn_args *a)
 #undef space
 #undef carve
 #undef over
+#undef abreast
 #undef rows
 #undef head_of
 #undef query_of
@@ -1270,7 +1377,10 @@ int attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048(const struct attn_args *a)
 #undef keys
 #undef one_tile
 #undef row_at
+#undef apart
 #undef whole_tiles
+#undef head_k
+#undef head_v
 #undef walk
 #undef total
 #undef rows_from

@@ -14,10 +14,12 @@ enum { PHASES = 2 };
  * each thread packs a KV head and KEEPS it while it takes more of that head's tiles of queries. */
 enum way { ALONE, SHARED, KEEPS };
 
-/* What lies in the workspace behind a piece for each thread: bytes that all share. */
+/* What lies in the workspace behind a piece for each thread: bytes that all share. beside: a part is best several KV heads of a
+ * sequence. */
 struct layout {
     enum way way;
     int64_t shared;
+    bool beside;
 };
 
 /* Of a KV head whose tiles are taken one by one: the first that no thread has begun. */
@@ -74,13 +76,37 @@ static int64_t piece_size(const struct kernel *kernel, const struct attn_args *a
     return rounded(size);
 }
 
+/* The pieces of work in a phase of parts that share memory. */
+static int64_t pieces_of(const struct kernel *kernel, const struct attn_args *args, int phase)
+{
+    const struct attn_args a = part_of(args, -2 - phase, 1, NULL);
+    return kernel->workspace(&a);
+}
+
+/* Whether the rows of all KV heads lie within a row of K and of V: kernels that split keys then go through those of several
+ * heads side by side. */
+static bool heads_inside(const struct attn_args *args)
+{
+    return args->kv_heads > 1 && args->k_stride[1] < args->k_stride[2] && args->v_stride[1] < args->v_stride[2];
+}
+
+/* As many heads of a sequence as leave enough parts of so many pieces of work. */
+static int64_t heads_together(const struct attn_args *args, int64_t pieces, int threads)
+{
+    int64_t heads = args->kv_heads;
+    while (heads > 1 && (args->kv_heads % heads != 0 || pieces / heads < ENOUGH * (int64_t)threads))
+        heads--;
+    return heads;
+}
+
 /* Whether the parts share memory, so that a unit of work is divided among them: not if the kernel cannot use any, or if there are
  * enough units for all threads. Of a kernel that packs, parts need less where they share what is packed. */
 static struct layout layout_of(const struct kernel *kernel, const struct attn_args *args, int threads)
 {
-    const struct layout alone = {.way = ALONE};
+    struct layout alone = {.way = ALONE};
     const int64_t units = args->batch * args->kv_heads;
-    if (threads < 2 || units >= ENOUGH * (int64_t)threads)
+    const bool enough = units >= ENOUGH * (int64_t)threads;
+    if (threads < 2 || (enough && !heads_inside(args)))
         return alone;
     const struct attn_args a = part_of(args, -1, threads, NULL);
     const int64_t size = kernel->workspace(&a);
@@ -92,7 +118,10 @@ static struct layout layout_of(const struct kernel *kernel, const struct attn_ar
         return alone;
     if (packs && KEEPERS * units > threads && own <= KEPT_MOST)
         return (struct layout){.way = KEEPS, .shared = units * (int64_t)sizeof(struct unit)};
-    return (struct layout){.way = SHARED, .shared = rounded(size)};
+    alone.beside = !packs && heads_inside(args);
+    if (enough && heads_together(args, units, threads) >= heads_together(args, pieces_of(kernel, args, 0), threads))
+        return alone;
+    return (struct layout){.way = SHARED, .shared = rounded(size), .beside = alone.beside};
 }
 
 /* The bytes that a run on so many threads needs, a multiple of 64; -1 if the kernel refuses the arguments or the size overflows. */
@@ -110,9 +139,9 @@ static int64_t workspace_size(const struct kernel *kernel, const struct attn_arg
  * of one. */
 enum { PARTS_MOST = 4096 };
 
-static int64_t parts_alone(const struct attn_args *a, int threads)
+static int64_t parts_alone(int64_t units, int threads)
 {
-    int64_t units = a->batch * a->kv_heads, together = 1;
+    int64_t together = 1;
     if (threads < 2)
         return threads;
     if (units < threads)
@@ -125,19 +154,19 @@ static int64_t parts_alone(const struct attn_args *a, int threads)
     return units / together;
 }
 
-/* The pieces of work in a phase of parts that share memory. */
-static int64_t pieces_of(const struct kernel *kernel, const struct attn_args *args, int phase)
-{
-    const struct attn_args a = part_of(args, -2 - phase, 1, NULL);
-    return kernel->workspace(&a);
-}
-
 /* Where parts share memory they are cheap: there are as many as a phase has pieces of work, and no more, since each that
  * is taken for nothing keeps others from the counter; of very many pieces a part has a few. */
 static int64_t parts_sharing(int64_t pieces, int threads)
 {
     const int64_t most = PARTS_A_THREAD * (int64_t)threads, together = (pieces + most - 1) / most;
     return pieces < 1 ? 1 : (pieces + together - 1) / together;
+}
+
+static int64_t parts_of(const struct layout *l, const struct kernel *kernel, const struct attn_args *args, int phase, int threads)
+{
+    const int64_t pieces = l->way == SHARED ? pieces_of(kernel, args, phase) : args->batch * args->kv_heads;
+    const int64_t heads = l->beside ? heads_together(args, pieces, threads) : 1;
+    return l->way == SHARED ? parts_sharing(pieces / heads, threads) : parts_alone(pieces / heads, threads);
 }
 
 /* Of many parts the first ones are taken several at a time, since a kernel fetches what the next of them will read, and the
@@ -234,7 +263,7 @@ static int execute_within(const struct kernel *kernel, const struct attn_args *a
     all.shared = l.way == SHARED ? shared : NULL;
     for (int i = 0; i < job.phases; i++) {
         struct phase *phase = &job.phase[i];
-        phase->parts = l.way == SHARED ? parts_sharing(pieces_of(kernel, args, i), threads) : parts_alone(args, threads);
+        phase->parts = parts_of(&l, kernel, args, i, threads);
         if (l.way == ALONE)
             take_together(phase, threads);
         atomic_init(&phase->next, 0);

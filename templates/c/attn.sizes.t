@@ -168,12 +168,13 @@
 % let RESULTS = R*LDO + STATE
 % let TILED = FILLED and not MODIFY and (TILES or PANELS*(R/VR) <= 8)
 % let FP8_TILES = TILES and FEW and not BYTE_TILES
-%# Where keys are in pages such a tile is PIECES pieces, each of which lies in one page if a page has a multiple of PIECE rows. AHEAD: how far
-%# behind a tile's own pieces in a list those of values stand that it fetches; of blocks these are a tile further, as their scales are read a
-%# tile ahead. The first STARTS lines of a piece are fetched yet another tile earlier (BEGUN).
+%# Where keys are in pages such a tile is PIECES pieces, each of which lies in one page if a page has a multiple of PIECE rows. AHEAD: how many
+%# pieces further those of values are that are fetched; of blocks these are a tile further, as their scales are read a tile ahead. The first STARTS lines of a piece are fetched yet another tile earlier (BEGUN).
 % let PIECED = FEW and PAGED and TILED
 % let PIECE = PIECED and BK % 16 == 0 and 16 % KB == 0 and 16 % U == 0 ? 16 : BK
 % let PIECES = BK/PIECE
+%# Whether values are read by a list of pieces, as keys are.
+% let LISTED = FEW and TILED and not TILES ? 1 : 0
 % let AHEAD = PIECES*(COUPLES and BLOCKS ? 2 : 1)
 % let BEGUN = AHEAD + PIECES
 % let STARTS = 2
@@ -202,6 +203,8 @@
 % let FALLS = FEW ? BYTE_TILES ? Q_TILES + BYTE_STEPS*256 : INTEGERS ? FACTORS + 2*W + (IN_FOURS ? R*LDW : 0) : QUARTERS and TILED or CODES ? FACTORS : TILES ? Q_TILES + STEPS*256 : INTS : SCORES
 %# Of rows with ALiBi behind them, for each lane: minus its row's slope, and how far its key of the first vector is from the row where keys begin.
 % let QUERIES = FALLS + (FEW and ALIBI and not INVARIANT ? 2*W : 0)
+%# How many KV heads go through their keys side by side, at most.
+% let ABREAST = FEW and not TILES ? 8 : 1
 % let FEW_PART = round_up(BQ/R*QUERIES*4, 64)
 % let FEW_RESULT = BQ/R*RESULTS*4
 % let FEW_O = FEW_PART + FEW_RESULT
@@ -265,7 +268,7 @@
 % let SPREADS = FEW and SCALED and has_op("orderf") and R <= 8 ? 1 : 0
 %# Lists of the pieces of a split, of keys, values and the scales of both.
 % let LIST = SPLIT/PIECE + BEGUN
-% let FEW_LISTS = PIECED ? round_up((SCALED ? 4 : 2)*8*LIST, 64) : 0
+% let FEW_LISTS = PIECED ? round_up((SCALED ? 6 : 4)*8*LIST, 64) : 0
 % let FEW_ALL = not FEW ? SOME_STAGE + round_up(max(max(STAGE, QROWS*LDQ*PER)*4, NARROW ? 0 : NR*LDQ*PER*SIZE), 64) : FEW_AT + FEW_LISTS
 % let AT_O = round_up(BQ, W)*LDQ*4
 % let AT_S = AT_O + round_up(BQ*LDO*4, 64)
@@ -338,10 +341,10 @@
 % if QUARTERS
 % micro spread_blocks
 % end
-% if not PIECED and (PANELS > 1 or LAST == NV)
+% if not LISTED and (PANELS > 1 or LAST == NV)
 % micro value_rows with N = NV
 % end
-% if not PIECED and LAST != NV
+% if not LISTED and LAST != NV
 % micro value_rows as value_rest with N = LAST
 % end
 % if TILES

@@ -7,38 +7,55 @@
 /* The parts of a workspace: blocks of queries, of a split's results, of all splits' results, copies of a tile, and a stage. */
 % if INVARIANT
 struct space { float *q, *part, *o, *k, *v, *s, *p; void *stage; };
-static struct space carve(float *at)
+static struct space carve(float *at, int64_t heads)
 {
-    struct space w = {at, at + ${FEW_PART/4}, at + ${FEW_O/4}, at + ${SOME_K/4}, at + ${SOME_V/4}, at + ${SOME_S/4}, at + ${(PAIRS ? SOME_P : SOME_S)/4},
+    float *q = heads > 1 ? at + ${FEW_ALL/4} : at, *part = q + heads * ${FEW_PART/4};
+    struct space w = {q, part, part + heads * ${FEW_RESULT/4}, at + ${SOME_K/4}, at + ${SOME_V/4}, at + ${SOME_S/4}, at + ${(PAIRS ? SOME_P : SOME_S)/4},
         at + ${SOME_STAGE/4}};
     return w;
 }
 % elif PIECED
 struct space { float *q, *part, *o; void *k, *v, *stage; const ${CKV} **k_at, **v_at;${SCALED ? " const float **k_scales_at, **v_scales_at;" : ""} };
-static struct space carve(float *at)
+static struct space carve(float *at, int64_t heads)
 {
-    struct space w = {at, at + ${FEW_PART/4}, at + ${FEW_O/4}, at + ${FEW_K/4}, at + ${FEW_V/4}, at + ${FEW_STAGE/4}, 0, 0${SCALED ? ", 0, 0" : ""}};
-    w.k_at = (const ${CKV} **)(void *)(at + ${FEW_AT/4}), w.v_at = w.k_at + ${LIST};
+    float *q = heads > 1 ? at + ${FEW_ALL/4} : at, *part = q + heads * ${FEW_PART/4};
+    struct space w = {q, part, part + heads * ${FEW_RESULT/4}, at + ${FEW_K/4}, at + ${FEW_V/4}, at + ${FEW_STAGE/4}, 0, 0${SCALED ? ", 0, 0" : ""}};
+    w.k_at = (const ${CKV} **)(void *)(heads > 1 ? w.o + heads * ${FEW_RESULT/4} : at + ${FEW_AT/4}), w.v_at = w.k_at + heads * ${2*LIST};
 % if SCALED
-    w.k_scales_at = (const float **)(void *)(w.v_at + ${LIST}), w.v_scales_at = w.k_scales_at + ${LIST};
+    w.k_scales_at = (const float **)(void *)(w.v_at + heads * ${2*LIST}), w.v_scales_at = w.k_scales_at + heads * ${LIST};
 % end
     return w;
 }
 % else
 struct space { float *q, *part, *o; void *k, *v, *stage; };
-static struct space carve(float *at)
+static struct space carve(float *at, int64_t heads)
 {
-    struct space w = {at, at + ${FEW_PART/4}, at + ${FEW_O/4}, at + ${FEW_K/4}, at + ${FEW_V/4}, at + ${FEW_STAGE/4}};
+    float *q = heads > 1 ? at + ${FEW_ALL/4} : at, *part = q + heads * ${FEW_PART/4};
+    struct space w = {q, part, part + heads * ${FEW_RESULT/4}, at + ${FEW_K/4}, at + ${FEW_V/4}, at + ${FEW_STAGE/4}};
     return w;
 }
 % end
 static int64_t over(int64_t n, int64_t by) { return (n + by - 1) / by; }
+
+/* How many KV heads go through their keys side by side: where the rows of all heads lie within a row of the tensor, as in [batch, row, head,
+ * element], memory is then read in its order. Bits do not depend on it. */
+static int64_t abreast(const struct attn_args *a)
+{
+% if ABREAST > 1
+    int64_t inside = a->k_stride[1] < a->k_stride[2] && a->v_stride[1] < a->v_stride[2];
+    return inside ? over(a->kv_heads, over(a->kv_heads, ${ABREAST})) : 1;
+% else
+    (void)a;
+    return 1;
+% end
+}
 int64_t ${NAME}_workspace(const struct attn_args *a)
 {
     int64_t chunks = a->batch * a->kv_heads * over(a->heads / a->kv_heads * a->q_len, ${BQ}), splits = over(a->kv_len, ${SPLIT});
     if (a->part < 0)
         return a->part == -1 ? chunks * splits * ${FEW_RESULT} : a->part == -2 ? chunks * splits : chunks;
-    return ${FEW_ALL};
+    int64_t heads = abreast(a);
+    return ${FEW_ALL} + (heads > 1 ? heads * ${FEW_PART + 2*FEW_RESULT + FEW_LISTS} : 0);
 }
 
 /* Some rows of KV head g, in the order of head and query; the keys that any of them sees, and that all see. */
@@ -153,11 +170,10 @@ static void tiles_of(const ${CQ} *q, float *to)
 
 % end
 /* Packs the queries of the rows, ${R} to a block, with the scale of their scores behind each block. */
-static void pack(const struct rows *x, const struct space *w)
+static void pack(const struct rows *x, const struct space *w, float *to)
 {
     const struct attn_args *a = x->a;
-    for (int64_t t = 0; t < x->count; t += ${R}) {
-        float *to = w->q + t / ${R} * ${QUERIES};
+    for (int64_t t = 0; t < x->count; t += ${R}, to += ${QUERIES}) {
         memset(w->stage, 0, ${QROWS*STAGED} * sizeof(${CQ}));
         for (int64_t r = 0; r < ${R} && t + r < x->count; r++) {
             const ${CQ} *q = (const ${CQ} *)a->q + x->s->q_at + head_of(x, t + r) * a->q_stride[1];
@@ -214,32 +230,35 @@ static void begin(const struct rows *x, float *o)
 
 % include "c/few_tiles.t"
 % end
-/* All splits, joined in their order: those that lie in `shared`, or each computed now. */
-static void total(const struct rows *x, const struct space *w, float *shared)
+/* All splits of so many heads, joined in their order: those that lie in `shared`, or each computed now. */
+static void total(const struct rows *x, int64_t heads, const struct space *w, float *shared)
 {
     const struct attn_args *a = x->a;
     float unused;
-    begin(x, w->o);
+    for (int64_t h = 0; h < heads; h++)
+        begin(x, w->o + h * ${FEW_RESULT/4});
     for (int64_t split = x->from / ${SPLIT}; split * ${SPLIT} < x->end; split++) {
-        float *part = shared ? shared + split * ${FEW_RESULT/4} : w->part;
+        float *part = shared ? shared + split * a->kv_heads * ${FEW_RESULT/4} : w->part;
         if (!shared)
-            walk(x, w, split, part);
-        for (int64_t t = 0; t < x->count; t += ${R}) {
-            float *to = w->o + t / ${R} * ${RESULTS}, *from = part + t / ${R} * ${RESULTS};
-            join(to + ${R*LDO}, from + ${R*LDO});
-            blend(to, from, to + ${R*LDO}, from + ${R*LDO});
-        }
+            walk(x, heads, w, split, part);
+        for (int64_t h = 0; h < heads; h++)
+            for (int64_t t = 0; t < x->count; t += ${R}) {
+                float *to = w->o + h * ${FEW_RESULT/4} + t / ${R} * ${RESULTS}, *from = part + h * ${FEW_RESULT/4} + t / ${R} * ${RESULTS};
+                join(to + ${R*LDO}, from + ${R*LDO});
+                blend(to, from, to + ${R*LDO}, from + ${R*LDO});
+            }
     }
-    for (int64_t t = 0; t < x->count; t++) {
-        int64_t h = head_of(x, t), i = query_of(x, t);
-        float *o = w->o + t / ${R} * ${RESULTS}, *row = o + ${R*LDO} + t % ${R};
-        float *lse = a->lse ? a->lse + x->s->lse_at + h * x->s->lse_ld + i : &unused;
+    for (float *block = w->o, *end = w->o + heads * ${FEW_RESULT/4}; block < end; block += ${FEW_RESULT/4}, x++)
+        for (int64_t t = 0; t < x->count; t++) {
+            int64_t h = head_of(x, t), i = query_of(x, t);
+            float *o = block + t / ${R} * ${RESULTS}, *row = o + ${R*LDO} + t % ${R};
+            float *lse = a->lse ? a->lse + x->s->lse_at + h * x->s->lse_ld + i : &unused;
 % if SINK
-        row[${FIX}] = a->features->sinks[h]${TIMES_UNIT};
+            row[${FIX}] = a->features->sinks[h]${TIMES_UNIT};
 % end
-        finish(o + t % ${R} * ${LDO}, row, (${CO} *)w->stage, lse);
-        memcpy((${CO} *)a->o + x->s->o_at + h * a->o_stride[1] + i * a->o_stride[2], w->stage, ${HDV} * sizeof(${CO}));
-    }
+            finish(o + t % ${R} * ${LDO}, row, (${CO} *)w->stage, lse);
+            memcpy((${CO} *)a->o + x->s->o_at + h * a->o_stride[1] + i * a->o_stride[2], w->stage, ${HDV} * sizeof(${CO}));
+        }
 }
 
 /* Rows first to first + ${BQ - 1}, as far as there are any, and which keys they see. */
@@ -274,29 +293,36 @@ static struct rows rows_from(const struct attn_args *a, const struct sequence *s
 
 % end
 /* The work is batch * kv_heads units of all queries that share a KV head, in chunks of ${BQ} rows. Where parts share memory, the keys of a
- * chunk are shared out among them by splits. */
+ * chunk are shared out among them by splits${ABREAST > 1 ? ". Heads that lie side by side are neighbours in the order of work, and so many of a part" : ""}. */
 int ${NAME}(const struct attn_args *a)
 {
     if (a->size != sizeof *a || a->parts < 1 || a->part < 0 || a->part >= a->parts || a->kv_heads < 1${FEATURES ? " || !a->features" : ""})
         return 1;
     int64_t chunks = over(a->heads / a->kv_heads * a->q_len, ${BQ}), splits = over(a->kv_len, ${SPLIT});
-    int64_t units = a->batch * a->kv_heads;
     int64_t pieces = a->shared ? chunks * (a->phase ? 1 : splits) : 1; /* that a unit is shared out in */
-    struct space w = carve((float *)a->workspace);
+    int64_t from = a->batch * a->kv_heads * pieces * a->part / a->parts, to = a->batch * a->kv_heads * pieces * (a->part + 1) / a->parts;
+    int64_t most = abreast(a), row = most > 1 ? a->kv_heads : 1, heads;
+    struct space w = carve((float *)a->workspace, most);
 % if TILES
     tiles_on();
 % end
-    for (int64_t t = units * pieces * a->part / a->parts; t < units * pieces * (a->part + 1) / a->parts; t++) {
-        int64_t unit = t / pieces, piece = t % pieces, chunk = a->shared && !a->phase ? piece / splits : piece;
+    for (int64_t t = from; t < to; t += heads) {
+        int64_t unit = t / (row * pieces) * row + t % row, piece = t / row % pieces, g = unit % a->kv_heads;
+        int64_t chunk = a->shared && !a->phase ? piece / splits : piece;
         struct sequence s = sequence_of(a, unit / a->kv_heads);
+        heads = least(least(most - g % most, a->kv_heads - g), to - t);
         do {
-            struct rows x = rows_from(a, &s, unit % a->kv_heads, chunk * ${BQ});
-            float *shared = a->shared ? (float *)a->shared + (unit * chunks + chunk) * splits * ${FEW_RESULT/4} : 0;
-            pack(&x, &w);
+            struct rows x[${ABREAST}];
+            float *shared = a->shared ? (float *)a->shared + (((unit - g) * chunks + chunk * a->kv_heads) * splits + g) * ${FEW_RESULT/4} : 0;
+            int64_t h = 0;
+            do {
+                x[h] = rows_from(a, &s, g + h, chunk * ${BQ});
+                pack(x + h, &w, w.q + h * ${FEW_PART/4});
+            } while (++h < heads);
             if (shared && !a->phase)
-                walk(&x, &w, piece % splits, shared + piece % splits * ${FEW_RESULT/4});
+                walk(x, heads, &w, piece % splits, shared + piece % splits * a->kv_heads * ${FEW_RESULT/4});
             else
-                total(&x, &w, shared);
+                total(x, heads, &w, shared);
         } while (!a->shared && ++chunk < chunks);
     }
 % if TILES

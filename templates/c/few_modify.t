@@ -11,14 +11,8 @@ static int alike(const struct rows *x, const int64_t *stride)
 static void modify(const struct rows *x, const struct space *w, float *s, int64_t t, int64_t j, int64_t n)
 {
     const struct attn_features *f = x->a->features;
-% if BIAS == "none" and not MASK and not ALIBI
-    (void)t, (void)j;
-% end
 % if BIAS == "none" and not MASK
-    (void)n;
-% if not ALIBI
-    (void)w;
-% end
+    (void)f, (void)w, (void)t, (void)j, (void)n; /* what a bias or a mask would need */
 % end
 % if SOFTCAP
     float cap = f->softcap${TIMES_UNIT};${WHY_UNIT}
@@ -34,7 +28,7 @@ static void modify(const struct rows *x, const struct space *w, float *s, int64_
 % end
 % if ALIBI
     const float first[2] = {(float)j, ${KB}.0f};
-    alibi_rows(s, w->q + t / ${R} * ${QUERIES} + ${FALLS}, first);
+    alibi_rows(s, s + ${FALLS - SCORES}, first);
 % end
 % if MASK
 % let WHAT = "mask"

@@ -132,8 +132,9 @@ static void soft(const struct rows *x, const struct space *w, int64_t t, int64_t
 }
 
 /* All rows meet the keys of one split; o is the blocks of their results. */
-static void walk(const struct rows *x, const struct space *w, int64_t split, float *o)
+static void walk(const struct rows *x, int64_t heads, const struct space *w, int64_t split, float *o)
 {
+    (void)heads; /* one */
     int64_t end = least(x->end, (split + 1) * ${SPLIT}), j = most(split * ${SPLIT}, x->from / ${BK} * ${BK});
 % if not NARROW
     const ${CKV} *keys = (const ${CKV} *)x->a->k + x->s->k_at + x->g * x->a->k_stride[1];

@@ -10,12 +10,8 @@ static void limits(const struct rows *x, int64_t t, int64_t j, int64_t n, int32_
     }
 }
 
-/* The n keys of a tile from key j on, their values, and those of the tile behind it, to be fetched ahead. */
-% if PIECED
+/* The n keys of a tile from key j on, and their values: where each piece of them begins, and what is fetched meanwhile. */
 struct keys { const ${CKV} *const *k, *const *v; int64_t j, n, ldk, ldv; };
-% else
-struct keys { const ${CKV} *k, *v, *next_k, *next_v; int64_t j, n, ldk, ldv; };
-% end
 % if SCALED
 % let SPREAD = SPREADS ? "spread_some" : "spread"
 % if SPREADS
@@ -67,15 +63,18 @@ static void scales_at(const struct rows *x, const struct space *w, int64_t at, f
 }
 
 % end
-/* ${R} rows from row t on meet a tile; o is their block of results. Behind the tile's keys there are zeros. */
-static void one_tile(const struct rows *x, const struct space *w, int64_t t, const struct keys *y, float *o)
+/* ${R} rows from row t on meet a tile; q and o are their blocks of queries and of results. Behind the tile's keys there are zeros. */
+static void one_tile(const struct rows *x, const struct space *w, int64_t t, const struct keys *y, float *q, float *o)
 {
     int64_t j = y->j, n = y->n;
-    float *q = w->q + t / ${R} * ${QUERIES}, *s = q + ${SCORES};
+    float *s = q + ${SCORES};
+% if not MODIFY
+    (void)w; /* what features would need */
+% end
 % if SCALED
     scales_of(x, j, n, s);
 % end
-    ${CODES ? "score_codes" : "score_rows"}(q, y->k, s, ${PIECED ? "y->k" : "y->next_k"}, y->ldk);
+    ${CODES ? "score_codes" : "score_rows"}(q, y->k, s, y->ldk, y->ldk);
 % if MODIFY
     modify(x, w, s, t, j, n);
 % end
@@ -88,8 +87,8 @@ static void one_tile(const struct rows *x, const struct space *w, int64_t t, con
     spread_blocks(y->v, s + ${VALUES_TIMES}, y->ldv);
 % end
     softmax_rows(s, o + ${R*LDO});
-% if PIECED
-    tile_values(s, y->v, o, y->ldv);
+% if LISTED
+    tile_values(s, y->v, o, y->ldv, y->ldv);
 % else
 % for c in 0..PANELS
 % for r in 0..R/VR
@@ -98,7 +97,7 @@ static void one_tile(const struct rows *x, const struct space *w, int64_t t, con
 % let V_AT = c*NR/VALUES*BYTES
 % let O_AT = ROW_AT*LDO + c*NR
 % let NEXT_AT = PASS_ROWS ? (c*(R/VR) + r)*(BK/SWEEPS) : (c*(R/VR) + r)*VALUE_LINES*LINE
-    ${c < PANELS - 1 or LAST == NV ? "value_rows" : "value_rest"}(s${P_AT ? " + " : ""}${P_AT ? P_AT : ""}, y->v${V_AT ? " + " : ""}${V_AT ? V_AT : ""}, o${O_AT ? " + " : ""}${O_AT ? O_AT : ""}, s + ${PROBS + c*FIX_STEP + ROW_AT}, y->next_v${NEXT_AT ? " + " : ""}${NEXT_AT ? NEXT_AT : ""}${NEXT_AT and PASS_ROWS ? " * y->ldv" : ""}, y->ldv);
+    ${c < PANELS - 1 or LAST == NV ? "value_rows" : "value_rest"}(s${P_AT ? " + " : ""}${P_AT ? P_AT : ""}, y->v[0]${V_AT ? " + " : ""}${V_AT ? V_AT : ""}, o${O_AT ? " + " : ""}${O_AT ? O_AT : ""}, s + ${PROBS + c*FIX_STEP + ROW_AT}, y->v[1]${NEXT_AT ? " + " : ""}${NEXT_AT ? NEXT_AT : ""}${NEXT_AT and PASS_ROWS ? " * y->ldv" : ""}, y->ldv);
 % end
 % end
 % end
@@ -286,103 +285,153 @@ static void whole_tiles(const struct rows *x, const struct space *w, const ${CKV
     }
 }
 % elif TILED
-/* Tiles one after another of which every row sees every key; o is the blocks of their results. A tile's values are multiplied after the
- * scores of the next tile are computed, so that nothing waits for its softmax. */
-% let NEXT_K = PIECED ? PIECES : BK
-% let TIMES_LDK = PIECED ? "" : " * ldk"
-% let TIMES_LDV = PIECED ? "" : " * ldv"
+/* How far the rows are apart that are fetched while others are computed. Where the rows of so many heads fill those of the tensor, each head fetches
+ * a share of the memory that all read next, in its order; else its own rows. */
+static int64_t apart(const int64_t *stride, int64_t heads)
+{
+    return stride[2] == heads * stride[1] ? stride[1] : stride[2];
+}
+
+/* Tiles one after another of which every row sees every key, of each head in turn; o is the blocks of their results. The values of a head's
+ * tile are multiplied after the scores of the next head's are computed, so that nothing waits for its softmax. */
 % if PIECED
-static void whole_tiles(const struct rows *x, const struct space *w, int64_t at, int64_t count, float *o)
+static void whole_tiles(const struct rows *x, int64_t heads, const struct space *w, int64_t at, int64_t count, float *o)
 {
-    const ${CKV} *const *k = w->k_at + at, *const *v = w->v_at + at;
-% else
-static void whole_tiles(const struct rows *x, const struct space *w, const ${CKV} *k, const ${CKV} *v, ${SCALED ? "int64_t j, " : ""}int64_t count, float *o)
-{
-% end
     int64_t ldk = x->a->k_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, ldv = x->a->v_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
-    float *s = w->q + ${SCORES}, *before = s + ${BUFFER}, *end = o + over(x->count, ${R}) * ${RESULTS};
+    const int64_t head_k = ${2*LIST}, head_v = ${2*LIST}, tile_k = ${2*PIECES}, tile_v = ${2*PIECES};
+    const ${CKV} *const *k = w->k_at + at, *const *v = w->v_at + at, *const *values = v;
+% else
+static void whole_tiles(const struct rows *x, int64_t heads, const struct space *w, const ${CKV} *k, const ${CKV} *v, ${SCALED ? "int64_t j, " : ""}int64_t count, float *o)
+{
+    int64_t ldk = x->a->k_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, head_k = x->a->k_stride[1]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, tile_k = ${BK} * ldk;
+    int64_t ldv = x->a->v_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, head_v = x->a->v_stride[1]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, tile_v = ${BK} * ldv;
+    const ${CKV} *keys[2], *values[2];
+% end
+    int64_t far_k = apart(x->a->k_stride, heads)${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, far_v = apart(x->a->v_stride, heads)${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
+% if not PIECED
+    int64_t share_k = far_k < ldk ? ${BK} * far_k - head_k : 0, share_v = far_v < ldv ? ${BK} * far_v - head_v : 0;
+    int64_t ahead_k = tile_k, ahead_v = ${QUARTERS ? "2 * " : ""}tile_v;
+% end
+    int64_t back_k = tile_k - (heads - 1) * head_k, back_v = tile_v - (heads - 1) * head_v, steps = count * heads, h = 0;
+    int64_t size = over(x->count, ${R}) * ${RESULTS};
+    float *s = w->q + ${SCORES}, *before = s + ${BUFFER}, *q = w->q, *result = o, *last = o;
 % if INTEGERS
     int exact = 1; /* enough, so far */
 % end
-    for (int64_t n = 0; n <= count; n++) {
-        float *q = w->q, *to = s, *from = before;
+    for (int64_t n = 0; n <= steps; n++) {
+        float *block = q, *to = s, *from = before, *to_o = result, *end = result + size;
+        if (n == steps)
+            end = result;
 % if PIECED
-        if (n < count)
+        else
             fetch_starts(k, v);
+% else
+        keys[0] = k, keys[1] = k + ahead_k;
 % end
-        if (n < count)
-% if SCALED or INTEGERS or QUARTERS
-            for (float *to_o = o; to_o < end; to_o += ${RESULTS}, q += ${QUERIES}, to += ${QUERIES}) {
+        for (; to_o < end; to_o += ${RESULTS}, block += ${QUERIES}, to += ${QUERIES}) {
 % if SCALED and PIECED
-                scales_at(x, w, at + n * ${PIECES}, to);
+            scales_at(x, w, h * ${LIST} + at / 2, to);
 % elif SCALED
-                scales_of(x, j + n * ${BK}, ${BK}, to);
+            scales_of(x + h, j, ${BK}, to);
 % end
 % if QUARTERS
-                spread_blocks(v + (n > 0 ? ${NEXT_K}${TIMES_LDV} : 0), to + ${VALUES_TIMES}, ldv);
+            spread_blocks(${PIECED ? "v" : "&v"}, to + ${VALUES_TIMES}, ldv);
 % end
 % if INTEGERS
-                if (exact) {
-                    ${IN_FOURS ? "score_eights" : "score_integers"}((const int32_t *)(void *)(q + ${INTS}), k, to, q + ${FACTORS}, ldk);
-                    exact = q[${FACTORS + W}] * q[${FACTORS + W + 1}] <= 9.765625e-4f;
-                }
-                if (exact)
-                    softmax_rows(to, to_o + ${R*LDO});
-                else
-                    tile_scores(q, k, to, to_o + ${R*LDO}, ldk);
-% elif QUARTERS
-                score_quarters(q, k, to, ldk);
-                softmax_rows(to, to_o + ${R*LDO});
-% else
-                tile_scores(q, k, to, to_o + ${R*LDO}, ldk);
-% end
+            if (exact) {
+                ${IN_FOURS ? "score_eights" : "score_integers"}((const int32_t *)(void *)(block + ${INTS}), ${PIECED ? "k" : "keys"}, to, block + ${FACTORS}, ldk, far_k);
+                exact = block[${FACTORS + W}] * block[${FACTORS + W + 1}] <= 9.765625e-4f;
             }
+            if (exact)
+                softmax_rows(to, to_o + ${R*LDO});
+            else
+                tile_scores(block, ${PIECED ? "k" : "keys"}, to, to_o + ${R*LDO}, ldk, far_k);
+% elif QUARTERS
+            score_quarters(block, ${PIECED ? "k" : "keys"}, to, ldk, far_k);
+            softmax_rows(to, to_o + ${R*LDO});
 % else
-            for (float *to_o = o; to_o < end; to_o += ${RESULTS}, q += ${QUERIES}, to += ${QUERIES})
-                tile_scores(q, k, to, to_o + ${R*LDO}, ldk);
+            tile_scores(block, ${PIECED ? "k" : "keys"}, to, to_o + ${R*LDO}, ldk, far_k);
 % end
-        if (n > 0) {
-            for (float *to_o = o; to_o < end; to_o += ${RESULTS}, from += ${QUERIES})
-                tile_values(from, v, to_o, ldv);
-            v += ${NEXT_K}${TIMES_LDV};
         }
-        k += ${NEXT_K}${TIMES_LDK}, to = s, s = before, before = to;
+        if (n > 0)
+            for (to_o = last, end = last + size; to_o < end; to_o += ${RESULTS}, from += ${QUERIES})
+                tile_values(from, values, to_o, ldv, far_v);
+        to = s, s = before, before = to, last = result;
+% if PIECED
+        values = v;
+% else
+        values[0] = v, values[1] = v + ahead_v;
+% end
+        if (++h < heads) {
+            k += head_k, v += head_v, q += ${FEW_PART/4}, result += ${FEW_RESULT/4};
+% if not PIECED
+            ahead_k += share_k, ahead_v += share_v;
+% end
+            continue;
+        }
+        k += back_k, v += back_v, h = 0;
+% if SCALED
+        ${PIECED ? "at" : "j"} += ${PIECED ? 2*PIECES : BK};
+% end
+        if (heads > 1) {
+            q = w->q, result = o;
+% if not PIECED
+            ahead_k = tile_k, ahead_v = ${QUARTERS ? "2 * " : ""}tile_v;
+% end
+        }
     }
 }
 % end
 
+/* The first key of a head, and its value; in pages those of the page at the tensor's beginning. */
+static const ${CKV} *head_k(const struct rows *x)
+{
+    return (const ${CKV} *)x->a->k + ${BLOCKS ? "(" : ""}x->s->k_at + x->g * x->a->k_stride[1]${BLOCKS ? ") * " : ""}${BLOCKS ? BYTES : ""};
+}
+static const ${CKV} *head_v(const struct rows *x)
+{
+    return (const ${CKV} *)x->a->v + ${BLOCKS ? "(" : ""}x->s->v_at + x->g * x->a->v_stride[1]${BLOCKS ? ") * " : ""}${BLOCKS ? BYTES : ""};
+}
+
 % if PIECED
-/* Lists the pieces of ${PIECE} keys, and of their values, from key j to the end of the tile that has key end - 1, and those of the tile${AHEAD > PIECES ? "s" : ""} behind it, which are
- * only fetched; where a sequence has no more keys, its last piece stands for them. 0: pages are of such a size that a piece may lie in two. */
-static int list_pieces(const struct rows *x, const struct space *w, const ${CKV} *k, const ${CKV} *v, int64_t j, int64_t end)
+/* Lists for head number h of so many the pieces of ${PIECE} keys, and of their values, from key j to the end of the tile that has key end - 1, and
+ * those of the tile${AHEAD > PIECES ? "s" : ""} behind it, which are only fetched; where a sequence has no more keys, its last piece stands for them. 0: pages are of such a
+ * size that a piece may lie in two. */
+static int list_pieces(const struct rows *x, int64_t h, int64_t heads, const struct space *w, int64_t j, int64_t end)
 {
     const struct attn_args *a = x->a;
     const struct attn_features *f = a->features;
+    const ${CKV} *k = head_k(x + h), *v = head_v(x + h), **k_at = w->k_at + h * ${2*LIST}, **v_at = w->v_at + h * ${2*LIST};
     const int32_t *page = f->pages + x->s->b * f->page_stride + j / f->page_size;
-    int64_t row = j % f->page_size, count = over(end - j, ${BK}) * ${PIECES} + ${BEGUN};
+    int64_t row = j % f->page_size, count = over(end - j, ${BK}) * ${PIECES}, far_k = apart(a->k_stride, heads), far_v = apart(a->v_stride, heads);
+    int64_t share_k = far_k < a->k_stride[2] ? h * (${PIECE} * far_k - a->k_stride[1])${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""} : 0;
+    int64_t share_v = far_v < a->v_stride[2] ? h * (${PIECE} * far_v - a->v_stride[1])${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""} : 0;
 % if SCALED
-    const float *ks = f->k_scales + x->g * f->k_scales_stride[1], *vs = f->v_scales + x->g * f->v_scales_stride[1];
+    const float *ks = f->k_scales + x[h].g * f->k_scales_stride[1], *vs = f->v_scales + x[h].g * f->v_scales_stride[1];
+    const float **k_scales_at = w->k_scales_at + h * ${LIST}, **v_scales_at = w->v_scales_at + h * ${LIST};
 % end
     if (f->page_size % ${PIECE} != 0)
         return 0;
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < count + ${BEGUN}; i++) {
         if (j < x->s->keys) {
-            w->k_at[i] = k + (page[0] * a->k_stride[0] + row * a->k_stride[2])${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
-            w->v_at[i] = v + (page[0] * a->v_stride[0] + row * a->v_stride[2])${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
+            k_at[2 * i] = k + (page[0] * a->k_stride[0] + row * a->k_stride[2])${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
+            v_at[2 * i] = v + (page[0] * a->v_stride[0] + row * a->v_stride[2])${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
 % if SCALED
-            w->k_scales_at[i] = ks + page[0] * f->k_scales_stride[0] + row * f->k_scales_stride[2];
-            w->v_scales_at[i] = vs + page[0] * f->v_scales_stride[0] + row * f->v_scales_stride[2];
+            k_scales_at[i] = ks + page[0] * f->k_scales_stride[0] + row * f->k_scales_stride[2];
+            v_scales_at[i] = vs + page[0] * f->v_scales_stride[0] + row * f->v_scales_stride[2];
 % end
             j += ${PIECE}, row += ${PIECE};
             if (row == f->page_size)
                 row = 0, page++;
         } else {
-            w->k_at[i] = w->k_at[i - 1], w->v_at[i] = w->v_at[i - 1];
+            k_at[2 * i] = k_at[2 * i - 2], v_at[2 * i] = v_at[2 * i - 2];
 % if SCALED
-            w->k_scales_at[i] = w->k_scales_at[i - 1], w->v_scales_at[i] = w->v_scales_at[i - 1];
+            k_scales_at[i] = k_scales_at[i - 1], v_scales_at[i] = v_scales_at[i - 1];
 % end
         }
     }
+    for (int64_t i = 0; i < count; i++)
+        k_at[2 * i + 1] = k_at[2 * i + ${2*PIECES}] + share_k, v_at[2 * i + 1] = v_at[2 * i + ${2*AHEAD}] + share_v;
     return 1;
 }
 
@@ -394,88 +443,89 @@ static void gather(const struct rows *x, const struct space *w, const ${CKV} *k,
     int64_t ldk = y->ldk, ldv = y->ldv;
     k = keys_at(a, x->s, k, a->k_stride, y->j, y->n, ${BK}, ${HD/VALUES*BYTES}, ${KEY}, &y->ldk, (${CKV} *)w->k);
     v = keys_at(a, x->s, v, a->v_stride, y->j, y->n, ${BK}, ${HDV/VALUES*BYTES}, ${VALUE}, &y->ldv, (${CKV} *)w->v);
-    for (int64_t p = 0; p < ${PIECES}; p++)
-        k_at[p] = k + p * ${PIECE} * y->ldk, v_at[p] = v + p * ${PIECE} * y->ldv;
-    for (int64_t p = 0; p < ${AHEAD}; p++)
-        k_at[p + ${PIECES}] = next_k + p * ${PIECE} * ldk, v_at[p + ${PIECES}] = next_v + p * ${PIECE} * ldv;
+    for (int64_t p = 0; p < ${PIECES}; p++) {
+        k_at[2 * p] = k + p * ${PIECE} * y->ldk, v_at[2 * p] = v + p * ${PIECE} * y->ldv;
+        k_at[2 * p + 1] = next_k + p * ${PIECE} * ldk, v_at[2 * p + 1] = next_v + p * ${PIECE} * ldv;
+    }
     y->k = k_at, y->v = v_at;
 }
 
 % end
-/* All rows meet the keys of one split; o is the blocks of their results.${FP8_TILES ? " quick: by tiles, where they are whole." : ""} */
-static void ${FP8_TILES ? "walk_so" : "walk"}(const struct rows *x, const struct space *w, int64_t split, float *o${FP8_TILES ? ", int quick" : ""})
+/* All rows of so many heads meet the keys of one split; o is the blocks of their results.${FP8_TILES ? " quick: by tiles, where they are whole." : ""} */
+static void ${FP8_TILES ? "walk_so" : "walk"}(const struct rows *x, int64_t heads, const struct space *w, int64_t split, float *o${FP8_TILES ? ", int quick" : ""})
 {
     const struct attn_args *a = x->a;
-% if BLOCKS
-    const ${CKV} *k = (const ${CKV} *)a->k + (x->s->k_at + x->g * a->k_stride[1]) * ${BYTES};
-    const ${CKV} *v = (const ${CKV} *)a->v + (x->s->v_at + x->g * a->v_stride[1]) * ${BYTES};
-% else
-    const ${CKV} *k = (const ${CKV} *)a->k + x->s->k_at + x->g * a->k_stride[1];
-    const ${CKV} *v = (const ${CKV} *)a->v + x->s->v_at + x->g * a->v_stride[1];
-% end
     int64_t end = least(x->end, (split + 1) * ${SPLIT}), j = most(split * ${SPLIT}, x->from / ${BK} * ${BK});
 % if PIECED
     int64_t first = j;
-    int listed = j < end && list_pieces(x, w, k, v, j, end);
+    int listed = j < end;
+    for (int64_t h = 0; h < heads && listed; h++)
+        listed = list_pieces(x, h, heads, w, j, end);
 % end
-    begin(x, o);
+    for (int64_t h = 0; h < heads; h++)
+        begin(x, o + h * ${FEW_RESULT/4});
     while (j < end) {
 % if PIECED
         int64_t whole = j < x->seen_from || !listed ? 0 : (least(end, x->seen_end) - j) / ${BK};
         if (whole > 0) {
-            whole_tiles(x, w, (j - first) / ${PIECE}, whole, o);
+            whole_tiles(x, heads, w, (j - first) / ${PIECE} * 2, whole, o);
             j += whole * ${BK};
             continue;
         }
 % elif TILED
         int64_t whole = j < x->seen_from${FP8_TILES ? " || !quick" : ""} ? 0 : (least(end, x->seen_end) - j) / ${BK};
         if (whole > 0) {
+            const ${CKV} *k = head_k(x) + j * a->k_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, *v = head_v(x) + j * a->v_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
 % if BYTE_TILES
-            int64_t done = whole_tiles(x, w, k + j * a->k_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, v + j * a->v_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}${SCALED ? ", j" : ""}, whole, o);
+            int64_t done = whole_tiles(x, w, k, v${SCALED ? ", j" : ""}, whole, o);
             j += done * ${BK};
             if (done > 0)
                 continue; /* else the tile goes the way of those that are not whole */
 % else
-            whole_tiles(x, w, k + j * a->k_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, v + j * a->v_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}${SCALED ? ", j" : ""}, whole, o);
+            whole_tiles(x, ${FP8_TILES ? "" : "heads, "}w, k, v${SCALED ? ", j" : ""}, whole, o);
             j += whole * ${BK};
             continue;
 % end
         }
 % end
+        for (int64_t h = 0; h < heads; h++) {
+            const struct rows *y = x + h;
+            const ${CKV} *k = head_k(y), *v = head_v(y);
+            const ${CKV} *k_pieces[${2*PIECES}], *v_pieces[${2*PIECES}];
+            struct keys tile;
+            tile.j = j, tile.n = least(${BK}, end - j);
 % if PIECED
-        const ${CKV} *k_pieces[${AHEAD + PIECES}], *v_pieces[${AHEAD + PIECES}];
-        struct keys y;
-        y.j = j, y.n = least(${BK}, end - j), y.ldk = a->k_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, y.ldv = a->v_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
-        y.k = w->k_at + (j - first) / ${PIECE}, y.v = w->v_at + (j - first) / ${PIECE};
-        if (!listed || y.n < ${BK})
-            gather(x, w, k, v, j + ${BK} < end ? j + ${BK} : j, &y, k_pieces, v_pieces);
+            tile.ldk = a->k_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, tile.ldv = a->v_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
+            tile.k = w->k_at + h * ${2*LIST} + (j - first) / ${PIECE} * 2, tile.v = w->v_at + h * ${2*LIST} + (j - first) / ${PIECE} * 2;
+            if (!listed || tile.n < ${BK})
+                gather(y, w, k, v, j + ${BK} < end ? j + ${BK} : j, &tile, k_pieces, v_pieces);
 % else
-        int64_t next = j + ${BK} < end ? j + ${BK} : j;
-        struct keys y;
-        y.j = j, y.n = least(${BK}, end - j), y.ldk = a->k_stride[2], y.ldv = a->v_stride[2];
-        y.next_k = row_at(a, x->s, k, a->k_stride, next), y.next_v = row_at(a, x->s, v, a->v_stride, next);
-        y.k = keys_at(a, x->s, k, a->k_stride, j, y.n, ${BK}, ${HD/VALUES*BYTES}, ${KEY}, &y.ldk, (${CKV} *)w->k);
-        y.v = keys_at(a, x->s, v, a->v_stride, j, y.n, ${BK}, ${HDV/VALUES*BYTES}, ${VALUE}, &y.ldv, (${CKV} *)w->v);
+            int64_t next = j + ${BK} < end ? j + ${BK} : j;
+            k_pieces[1] = row_at(a, x->s, k, a->k_stride, next), v_pieces[1] = row_at(a, x->s, v, a->v_stride, next);
+            k_pieces[0] = keys_at(a, x->s, k, a->k_stride, j, tile.n, ${BK}, ${HD/VALUES*BYTES}, ${KEY}, &tile.ldk, (${CKV} *)w->k);
+            v_pieces[0] = keys_at(a, x->s, v, a->v_stride, j, tile.n, ${BK}, ${HDV/VALUES*BYTES}, ${VALUE}, &tile.ldv, (${CKV} *)w->v);
+            tile.k = k_pieces, tile.v = v_pieces;
 % end
-        for (int64_t t = 0; t < x->count; t += ${R})
-            one_tile(x, w, t, &y, o + t / ${R} * ${RESULTS});
+            for (int64_t t = 0; t < x->count; t += ${R})
+                one_tile(y, w, t, &tile, w->q + h * ${FEW_PART/4} + t / ${R} * ${QUERIES}, o + h * ${FEW_RESULT/4} + t / ${R} * ${RESULTS});
+        }
         j += ${BK};
     }
 }
 % if FP8_TILES
 
 /* The same; again without tiles, if an output is not finite: a value that is not a number must be the end of its own column alone. */
-static void walk(const struct rows *x, const struct space *w, int64_t split, float *o)
+static void walk(const struct rows *x, int64_t heads, const struct space *w, int64_t split, float *o)
 {
     float sums[${W}], *end = o + over(x->count, ${R}) * ${RESULTS};
     int quick = 1;
-    walk_so(x, w, split, o, quick);
+    walk_so(x, heads, w, split, o, quick);
     for (float *block = o; block < end && quick; block += ${RESULTS}) {
         finite(block, sums, ${R*LDO/W});
         quick = sums[0] == 0.0f;
     }
     if (!quick)
-        walk_so(x, w, split, o, quick);
+        walk_so(x, heads, w, split, o, quick);
 }
 % end
 

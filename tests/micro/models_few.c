@@ -126,8 +126,8 @@ static void score_rows(struct job *j)
     memory(j, 1, j->kv, (z->BK - 1) * ld + units(j, columns));
     memory(j, 2, DTYPE_F32, with_scales(j, z->R * z->BK));
     passage(j, 2, z->PASSAGE);
-    memory(j, 3, j->kv, 1); /* a hint, of no effect: most of it lies outside */
-    integer(j, 4, step(j, ld));
+    integer(j, 3, step(j, ld));
+    integer(j, 4, 7 * j->kind); /* a hint, of no effect */
     add_scales(j, 2, z->BK);
     double scale = (double)get(j, 0, z->R * z->LDQ);
     for (int64_t c = 0; c < z->BK; c++)
@@ -221,6 +221,7 @@ static void score_integers(struct job *j)
     memory(j, 2, DTYPE_F32, with_scales(j, z->R * z->BK));
     memory(j, 3, DTYPE_F32, z->W + 1);
     integer(j, 4, step(j, ld));
+    integer(j, 5, 7 * j->kind); /* a hint, of no effect */
     for (int64_t i = 0; i < 2 * z->R * z->LDW; i++) {
         const int16_t n = (int16_t)(j->kind == 1 ? 32640 : random_below(&j->random, 65281) - 32640);
         memcpy(j->arg[0].before + 2 * i, &n, 2);
@@ -496,6 +497,7 @@ static void tile_scores(struct job *j)
     passage(j, 2, z->PASSAGE);
     memory(j, 3, DTYPE_F32, z->STATE);
     integer(j, 4, step(j, ld));
+    integer(j, 5, 7 * j->kind); /* a hint, of no effect */
     add_scales(j, 2, z->BK);
     for (int64_t i = 0; i < z->R; i++)
         tile_row(j, i, ld, (i + j->kind) % 3 == 1);
@@ -514,6 +516,7 @@ static void tile_values(struct job *j)
     memory(j, 1, j->kv, (z->BK - 1) * ld + units(j, z->HDV));
     memory(j, 2, DTYPE_F32, z->R * z->LDO);
     integer(j, 3, step(j, ld));
+    integer(j, 4, 7 * j->kind);
     for (int64_t i = 0; i < z->R; i++)
         for (int64_t c = 0; c < z->LDO; c++) {
             int64_t at = i * z->LDO + output_of(j, c, z->CV);

@@ -118,8 +118,8 @@ static void score_codes(struct job *j)
     memory(j, 0, DTYPE_F32, z->INTS + z->R * z->LDH);
     memory(j, 1, j->kv, (z->BK - 1) * ld + z->HD);
     memory(j, 2, DTYPE_F32, z->BUFFER);
-    memory(j, 3, j->kv, 1); /* a hint, of no effect */
-    integer(j, 4, ld);
+    integer(j, 3, ld);
+    integer(j, 4, 7 * j->kind); /* a hint, of no effect */
     for (int64_t i = 0; i < j->arg[1].count && j->kind == 2; i++)
         j->arg[1].before[i] = (uint8_t)i;
     for (int64_t i = 0; i < z->R * 2 * z->LDW; i++) /* zeros behind the columns */
@@ -164,6 +164,7 @@ static void score_quarters(struct job *j)
     memory(j, 1, j->kv, (z->BK - 1) * ld + row);
     memory(j, 2, DTYPE_F32, z->R * z->BK);
     integer(j, 3, step(j, ld));
+    integer(j, 4, 7 * j->kind);
     for (int64_t i = 0; i < z->R * z->HD; i++) {
         uint16_t word;
         dtype_store(DTYPE_BF16, &word, 0, random_normal(&j->random));
@@ -195,6 +196,7 @@ static void score_eights(struct job *j)
     memory(j, 2, DTYPE_F32, blocks ? z->R * z->BK : z->BUFFER);
     memory(j, 3, DTYPE_F32, z->W + 1);
     integer(j, 4, step(j, ld));
+    integer(j, 5, 7 * j->kind);
     for (int64_t i = 0; i < 2 * z->R * z->LDW; i++) {
         const int16_t n = (int16_t)(j->kind == 1 ? 32640 : random_below(&j->random, 65281) - 32640);
         set_four(j, 0, i, (uint16_t)n);

@@ -219,7 +219,7 @@ static int add_variants(struct suite *s, enum isa isa, struct gen_error *err)
 
 /* ---- one call ---- */
 
-enum { LISTED = 64 };
+enum { LISTED = 256 };
 /* The lists of pointers that a micro-kernel takes in place of rows which follow each other. */
 struct lists {
     const void *at[PARAMETERS_MAX][LISTED];
@@ -244,12 +244,12 @@ static void turn_pieces(const struct job *j, const struct unrolled *u, int p, co
         memcpy(to + (last - i) * step, from + i * step, (size_t)(size - last * step));
 }
 
-/* Entries behind those of the pieces lead to what is only fetched. */
+/* Every other entry, and those behind the pieces, lead to what is only fetched. */
 static int64_t list_pieces(const struct job *j, const struct unrolled *u, int p, const uint8_t *at, struct lists *l)
 {
     const int64_t step = piece_step(j, u, p);
     for (int64_t i = 0; i < LISTED; i++)
-        l->at[p][i] = at + (i < j->z.PIECES ? (j->z.PIECES - 1 - i) * step : 0);
+        l->at[p][i] = at + (i % 2 == 0 && i < 2 * j->z.PIECES ? (j->z.PIECES - 1 - i / 2) * step : 0);
     return (int64_t)(intptr_t)l->at[p];
 }
 

@@ -491,7 +491,7 @@ static void test_wrong_macros(void **state)
              "t.micro:5: error: unknown name 't'; expected a value that is defined above");
     is_wrong("  vec x = 0\n  vec t = 0\n  inside(x)\nmacro inside(x)\n  x = x + t\n",
              "t.micro:6: error: unknown name 't'; expected a value that is defined above");
-    is_wrong("  f(q, q, q, q, q, q, q, q, q)\n", "t.micro:2:29: error: too many operands; expected at most 8");
+    is_wrong("  f(q, q, q, q, q, q, q, q, q, q)\n", "t.micro:2:32: error: too many operands; expected at most 9");
 }
 
 static void test_too_much(void **state)

@@ -72,8 +72,8 @@ static int run(const struct attn_args *a)
     return 0;
 }
 
-/* Returns in how many parts a run was done. */
-static int share_out(struct pool *pool, int64_t units, int threads, int64_t tiles, int64_t copy, bool shares)
+/* Returns in how many parts a run was done. inside: the rows of all heads lie within those of K and V. */
+static int share_out(struct pool *pool, int64_t units, int threads, int64_t tiles, int64_t copy, bool shares, bool inside)
 {
     struct seen *s = calloc(1, sizeof *s);
     const struct kernel kernel = {.functions = &cpu_kernel_functions, .run = run, .workspace = workspace};
@@ -82,6 +82,7 @@ static int share_out(struct pool *pool, int64_t units, int threads, int64_t tile
     assert_non_null(s);
     *s = (struct seen){.tiles = tiles, .copy = copy, .shares = shares};
     a.q = s;
+    a.k_stride[1] = a.v_stride[1] = 1, a.k_stride[2] = a.v_stride[2] = inside ? units : 0;
     const int64_t size = kernel.functions->workspace(&kernel, &a, threads);
     assert_true(size > 0);
     char *memory = aligned_alloc(128, (size_t)(size + 127) / 128 * 128 + 128), *at = memory + 64; /* as little as is promised */
@@ -120,29 +121,43 @@ static void every_tile_once(void **state)
         assert_int_equal(pool_create(threads[t], &pool), 0);
         for (int i = 0; i < 7; i++)
             for (int k = 0; k < 5; k++)
-                for (int how = 0; how < 8; how++)
-                    share_out(how & 4 ? NULL : pool, units[i], threads[t], tiles[k], how & 1 ? PACKED : 0, how & 2);
+                for (int how = 0; how < 16; how++)
+                    share_out(how & 4 ? NULL : pool, units[i], threads[t], tiles[k], how & 1 ? PACKED : 0, how & 2, how & 8);
         if (threads[t] == 2 || threads[t] == 3)
-            share_out(pool, threads[t] - 1, threads[t], 7, MUCH, true);
+            share_out(pool, threads[t] - 1, threads[t], 7, MUCH, true, false);
         pool_destroy(pool);
     }
 }
 
-/* A part is a few of very many units, as many as leave no rest and enough parts for each thread; else it is one. */
+/* A part is a few of very many units, as many as leave no rest and enough parts for each thread; else it is one. Of many parts
+ * threads take the first three quarters several at a time. */
 static void many_units(void **state)
 {
     (void)state;
     static const struct {
         int64_t units;
         int threads, parts;
-    } rows[] = {{4096, 3, 4096}, {4098, 3, 2049}, {8192, 3, 4096}, {12285, 3, 4095}, {5000, 40, 2500},
-                {8192, 512, 4096}, {8192, 513, 8192}, {4099, 3, 4099}, {8192, 1, 1}};
+    } rows[] = {{4096, 3, 384 + 1024}, {4098, 3, 2049}, {8192, 3, 384 + 1024}, {12285, 3, 4095}, {5000, 40, 468 + 628},
+                {8192, 512, 4096}, {8192, 513, 3072 + 2048}, {4099, 3, 4099}, {8192, 1, 1}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        assert_int_equal(share_out(NULL, rows[i].units, rows[i].threads, 1, 0, true), rows[i].parts);
+        assert_int_equal(share_out(NULL, rows[i].units, rows[i].threads, 1, 0, true, false), rows[i].parts);
+}
+
+/* Where heads lie side by side, a part is as many as leave four parts for each thread: of 40 heads in five splits each 20, and of
+ * what is joined 5; of 8 heads 4, and 1. Kernels that pack do as ever. */
+static void heads_side_by_side(void **state)
+{
+    (void)state;
+    assert_int_equal(share_out(NULL, 40, 2, 1, 0, true, true), 10 + 8);
+    assert_int_equal(share_out(NULL, 40, 2, 1, 0, true, false), 15 + 10); /* the first 30 are taken two at a time */
+    assert_int_equal(share_out(NULL, 8, 2, 1, 0, true, true), 10 + 8);
+    assert_int_equal(share_out(NULL, 40, 2, 1, PACKED, true, true), 15 + 10);
+    assert_int_equal(share_out(NULL, 40, 1, 1, 0, true, true), 1);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_tile_once), cmocka_unit_test(many_units)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_tile_once), cmocka_unit_test(many_units),
+                                       cmocka_unit_test(heads_side_by_side)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
