@@ -82,9 +82,13 @@
 % let HELD = max(0, min(DQ, (REGISTERS - W - 4 - 3*PARTED - SPARE)/R))
 % let PARTED_Q = max(PARTED, PARTS_K)*(DQ - DQ % 2)
 %# Invariant kernels that split keys part the even and the odd elements of values only, and only where they read these in place.
-% let DIRECT = SPLIT and INVARIANT and not NARROW and (not PAIRS or NV % 2 == 0 or PANELS == 1)
+%# Whether few queries make pairs of narrow numbers while they multiply them, in the order of prompts, which bits that are a promise want.
+% let WIDENS = OPENS and SPLIT and INVARIANT and not BLOCKS and has_op("lowsp") ? 1 : 0
+%# Whether few queries make values by tables too, in that order of columns.
+% let EIGHTS_V = WIDENS and TKV == "fp8" and HDV % 64 == 0 and NV % 4 == 0 ? 1 : 0
+% let DIRECT = SPLIT and INVARIANT and (not NARROW or WIDENS) and (not PAIRS or NV % 2 == 0 or PANELS == 1)
 % let PARTED_V = PARTED or DIRECT and REGISTERS and not PAIRS and TKV == "bf16" and (NV % 2 == 0 or PANELS == 1) ? 1 : 0
-% let PARTED_O = (FEW or DIRECT) and PAIRS or PARTED_V ? CV - CV % 2 : 0
+% let PARTED_O = EIGHTS_V ? 0 : (FEW or DIRECT) and PAIRS or PARTED_V ? CV - CV % 2 : 0
 % let SIZE = type_bytes(TKV)
 %# Lines of the cache that a row of keys takes (in plain C a fetch is only a call), and a pass over values fetches of a row: all passes together the whole.
 %# A row of keys, and of values, in elements of their C type.
@@ -219,13 +223,13 @@
 % let FEW_STAGE = FEW_V + round_up(BK*VALUE*(NARROW ? 1 : SIZE), 64)
 %# Invariant kernels read or pack some keys, and some values, at a time, and have scores of all blocks of queries. Values that are floats
 %# when they are read stay where they are.
-% let SOME = ACROSS and DIRECT and BK % 32 == 0 ? 32 : max(W, 16)
+% let SOME = (ACROSS or WIDENS) and DIRECT and BK % 32 == 0 ? 32 : max(W, 16)
 %# Whether there is a whole panel of columns of values.
 % let WHOLE = DIRECT and (PANELS > 1 or LAST == NV) ? 1 : 0
 %# Whether values of a whole tile of keys can be met by one call.
-% let AT_ONCE = WHOLE and IN_PLACE and LAST == NV ? 1 : 0
+% let AT_ONCE = WHOLE and IN_PLACE and LAST == NV and (not WIDENS or HDV == LDV) ? 1 : 0
 %# Whether the scores of a tile are made while values of the tile before it are met.
-% let IN_TURN = AT_ONCE and ACROSS
+% let IN_TURN = AT_ONCE and ACROSS and not NARROW
 %# While they multiply keys they fetch keys to come, so that memory is never idle.
 % let FETCH_AHEAD = SPLIT and INVARIANT
 %# With chains, W keys at a time are read in place, or from where they were made floats; TSEEN: what they are then. In each step of W slots
@@ -255,21 +259,23 @@
 % let PACK_LINES = ceil_div(max(0, NR*KEY_LINES - SCORE_ROUNDS*SCORE_LINES), PACK_ROUNDS)
 %# With as many chains as lanes, ACROSS_HELD vectors of each row stay in registers. Prompts have ACROSS_ROWS rows at a time, of which three chains
 %# and the sum so far are in registers: no sum passes through memory. ACROSS_STEPS steps of a chain are written out.
-% let ACROSS_HELD = max(0, min(DQ, (REGISTERS - W - 4)/RV))
+% let ACROSS_HELD = max(0, min(DQ, (REGISTERS - W - (EIGHTS ? 9 : 4))/RV))
 % let ACROSS_ROWS = MR % 4 == 0 and 17*NV + 1 <= REGISTERS ? 4 : MR % 2 == 0 and 9*NV + 1 <= REGISTERS ? 2 : 1
 % let ACROSS_STEPS = LDQ/W % 4 == 0 ? 4 : LDQ/W % 3 == 0 ? 3 : LDQ/W % 2 == 0 ? 2 : 1
 % let SOME_K = round_up(FEW_O + FEW_RESULT, 64)
-% let SOME_V = SOME_K + round_up((not FOURS ? KT*LDQ : NARROW ? STAGE : W*LDQ)*4, 64)
-% let SOME_S = SOME_V + round_up(DIRECT ? SOME*LDO*SIZE : PANELS*SOME/PER*NR*4, 64)
+% let SOME_V = SOME_K + round_up((not FOURS ? KT*KEY_ROWS : NARROW ? STAGE : W*LDQ)*4, 64)
+% let SOME_S = SOME_V + round_up(WIDENS ? SOME*LDV*2 : DIRECT ? SOME*LDO*SIZE : PANELS*SOME/PER*NR*4, 64)
 % let SOME_P = SOME_S + round_up(BQ*BK*4, 64)
-% let SOME_STAGE = SOME_P + (PAIRS ? round_up(BQ*BK*2, 64) : 0)
+%# Behind probabilities: the scales of a tile's keys and of its values.
+% let SOME_C = SOME_P + (PAIRS ? round_up(BQ*BK*2, 64) : 0)
+% let SOME_STAGE = SOME_C + (WIDENS ? 8*BK : 0)
 % let FEW_AT = FEW_STAGE + round_up(max(max(R*LDQ*4, LDO*4), BK*R*4), 64)
 %# Whether scales that lie side by side are spread ${W} at a time.
 % let SPREADS = FEW and SCALED and has_op("orderf") and R <= 8 ? 1 : 0
 %# Lists of the pieces of a split, of keys, values and the scales of both.
 % let LIST = SPLIT/PIECE + BEGUN
 % let FEW_LISTS = PIECED ? round_up((SCALED ? 6 : 4)*8*LIST, 64) : 0
-% let FEW_ALL = not FEW ? SOME_STAGE + round_up(max(max(STAGE, QROWS*LDQ*PER)*4, NARROW ? 0 : NR*LDQ*PER*SIZE), 64) : FEW_AT + FEW_LISTS
+% let FEW_ALL = not FEW ? SOME_STAGE + round_up(max(max(STAGE, QROWS*LDQ*PER)*4, WIDENS ? max(NR*KEY, SOME*LDV) : NARROW ? 0 : NR*LDQ*PER*SIZE), 64) : FEW_AT + FEW_LISTS
 % let AT_O = round_up(BQ, W)*LDQ*4
 % let AT_S = AT_O + round_up(BQ*LDO*4, 64)
 %# Behind scores are the largest ones of each row.
@@ -416,11 +422,16 @@
 % assert CHAINS == 1 or ACROSS or CHAINS*U <= W, "unroll must be at most a quarter of the vector's width where invariant is set and scores have four chains"
 % assert NR % (U*PER) == 0, "unroll must be at most half of micro.vecs times the vector's width where the ISA multiplies pairs"
 % assert not PAIRS or BK/W % 2 == 0, "tile.k must hold an even number of vectors where the ISA multiplies pairs"
-% if OPENS and BLOCKS
+% assert not WIDENS or DIRECT, "micro.vecs must be even where keys are split and narrow ones are pairs with invariant"
+% if WIDENS
+% micro round_values
+% elif OPENS and BLOCKS
 % micro open_stored with N = HD
 % micro open_rows with N = HDV
 % elif OPENS
+% if not INVARIANT
 % micro split_scales
+% end
 % micro widen_rows as widen_keys with N = HD
 % micro widen_rows as widen_values with N = HDV
 % elif BLOCKS
@@ -472,7 +483,9 @@
 % micro score_tile with N = NV
 % end
 % end
-% if FETCH_AHEAD and not FOURS
+% if WIDENS
+% micro scale_keys
+% elif FETCH_AHEAD and not FOURS and not OPENS
 % if NARROW
 % micro score_ahead with N = NV
 % else
@@ -495,7 +508,9 @@
 % end
 % if WHOLE
 % micro add_some with N = NV
-% if AT_ONCE
+% if AT_ONCE and WIDENS
+% micro add_narrow with N = NV
+% elif AT_ONCE
 % micro add_all
 % end
 % end

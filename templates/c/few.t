@@ -6,11 +6,11 @@
 
 /* The parts of a workspace: blocks of queries, of a split's results, of all splits' results, copies of a tile, and a stage. */
 % if INVARIANT
-struct space { float *q, *part, *o, *k, *v, *s, *p; void *stage; };
+struct space { float *q, *part, *o, *k, *v, ${WIDENS ? "*c, " : ""}*s, *p; void *stage; };
 static struct space carve(float *at, int64_t heads)
 {
     float *q = heads > 1 ? at + ${FEW_ALL/4} : at, *part = q + heads * ${FEW_PART/4};
-    struct space w = {q, part, part + heads * ${FEW_RESULT/4}, at + ${SOME_K/4}, at + ${SOME_V/4}, at + ${SOME_S/4}, at + ${(PAIRS ? SOME_P : SOME_S)/4},
+    struct space w = {q, part, part + heads * ${FEW_RESULT/4}, at + ${SOME_K/4}, at + ${SOME_V/4}, ${WIDENS ? "at + " : ""}${WIDENS ? SOME_C/4 : ""}${WIDENS ? ", " : ""}at + ${SOME_S/4}, at + ${(PAIRS ? SOME_P : SOME_S)/4},
         at + ${SOME_STAGE/4}};
     return w;
 }

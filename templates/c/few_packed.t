@@ -15,7 +15,7 @@ static const ${CKV} *key_at(const struct rows *x, int64_t j)
     return (const ${CKV} *)a->k + at${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
 }
 
-% if not ACROSS
+% if not ACROSS and not OPENS
 /* Returns where n keys from j on lie, to be fetched line by line. If their rows do not lie side by side, it fetches them at once, and returns
  * a place that is in the cache already. */
 static const ${CKV} *ahead_of(const struct rows *x, int64_t j, int64_t n)
@@ -27,13 +27,35 @@ static const ${CKV} *ahead_of(const struct rows *x, int64_t j, int64_t n)
 }
 
 % end
+% if WIDENS
+/* Scales of n keys or values from row j on; and 0 behind them. */
+static void scales_from(const struct rows *x, const float *head, const int64_t *stride, int64_t j, int64_t n, float *to)
+{
+% if not PAGED
+    if (stride[2] == 1) {
+        memcpy(to, head + j, (size_t)n * sizeof *to);
+    } else
+% end
+    {
+        for (int64_t r = 0; r < n; r++)
+            to[r] = head[row_of(x->a, x->s, stride, j + r)];
+    }
+    memset(to + n, 0, (size_t)(${BK} - n) * sizeof *to);
+}
+
+% end
 % if NARROW and not FOURS
 /* Keys j to j + ${NR - 1} of those before end become a panel, and values j to j + ${SOME - 1} pieces of panels; zeros behind them. */
 static void pack_keys(const struct rows *x, const struct space *w, int64_t j, int64_t end)
 {
     for (int64_t c = 0; c < ${NR}; c += ${W}) {
+% if OPENS
+        open_keys(x->a, x->s, x->g, j + c, most(0, least(${W}, end - j - c)), (uint16_t *)w->stage, w->k + c + ${(BLOCKS ? BLOCK_SLOTS : LDQ)*NR});
+        pack_k((const uint16_t *)w->stage, w->k + c, ${LDQ*PER});
+% else
         open_keys(x->a, x->s, x->g, j + c, most(0, least(${W}, end - j - c)), (float *)w->stage);
         pack_k((const float *)w->stage, w->k + c, ${LDQ});
+% end
     }
 }
 % end
@@ -46,7 +68,10 @@ static void pack_values(const struct rows *x, const struct space *w, int64_t j, 
     const struct attn_args *a = x->a;
     for (int64_t c = 0; c < ${SOME}; c += ${W}) {
         int64_t n = most(0, least(${W}, end - j - c));
-% if NARROW
+% if OPENS
+        open_values(a, x->s, x->g, j + c, n, (uint16_t *)w->stage);
+        pack_v((const uint16_t *)w->stage, w->v + c * ${NR/PER}, ${LDV});
+% elif NARROW
         open_values(a, x->s, x->g, j + c, n, (float *)w->stage);
         pack_v((const float *)w->stage, w->v + c * ${NR/PER}, ${LDO});
 % else
@@ -117,6 +142,9 @@ static void soft(const struct rows *x, const struct space *w, int64_t t, int64_t
 {
     float *s = w->s + t * ${BK};
     int64_t steps = over(n, ${PER*W});
+% if WIDENS
+    scale_keys(s, w->c, steps);
+% end
 % if MODIFY
     modify(x, w, s, t, j, n);
 % end
@@ -136,25 +164,32 @@ static void walk(const struct rows *x, int64_t heads, const struct space *w, int
 {
     (void)heads; /* one */
     int64_t end = least(x->end, (split + 1) * ${SPLIT}), j = most(split * ${SPLIT}, x->from / ${BK} * ${BK});
-% if not NARROW
+% if WIDENS or not NARROW
     const ${CKV} *keys = (const ${CKV} *)x->a->k + x->s->k_at + x->g * x->a->k_stride[1];
 % end
 % if IN_TURN
     const int alone = x->count <= ${MR} && x->a->k_stride[2] == ${HD} && x->a->v_stride[2] == ${LDO};
     int64_t scored = 0; /* keys of the tile whose scores were made with the tile before it */
 % end
+% if WIDENS
+    const struct attn_features *f = x->a->features;
+% end
     begin(x, o);
     for (; j < end; j += ${BK}) {
         int64_t n = least(${BK}, end - j);
+% if WIDENS
+        scales_from(x, f->k_scales + x->s->k_scales_at + x->g * f->k_scales_stride[1], f->k_scales_stride, j, n, w->c);
+        scales_from(x, f->v_scales + x->s->v_scales_at + x->g * f->v_scales_stride[1], f->v_scales_stride, j, n, w->c + ${BK});
+% end
 % if FOURS
-% if IN_PLACE and not NARROW
+% if IN_PLACE and (WIDENS or not NARROW)
         int64_t step = x->count <= ${MR} && n == ${BK} && x->a->k_stride[2] == ${HD} ? ${BK} : ${W}; /* all keys at once, or a few */
 % else
         const int64_t step = ${W};
 % end
         for (int64_t c = ${IN_TURN ? "scored" : "0"}; c < n; c += step) {
             const int64_t some = least(step, n - c);
-% if NARROW
+% if NARROW and not WIDENS
             const int64_t ld = ${LDQ};
             const float *from = w->k;
             open_keys(x->a, x->s, x->g, j + c, some, w->k);
@@ -183,7 +218,13 @@ static void walk(const struct rows *x, int64_t heads, const struct space *w, int
 % if NARROW
         for (int64_t c = 0; c < n; c += ${NR}) {
             pack_keys(x, w, j + c, end);
+% if OPENS
+            if (j + c + ${AWAY} < x->s->keys)
+                fetch_rows(key_at(x, j + c + ${AWAY}), x->a->k_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, least(${NR}, x->s->keys - (j + c + ${AWAY})));
+            score_tile(w->q, w->k, w->s + c, w->q + ${MR*LDQ}, 1);
+% else
             score_ahead(w->q, w->k, w->s + c, w->q + ${MR*LDQ}, ahead_of(x, j + c + ${AWAY}, ${NR}));
+% end
 % else
 % if IN_PLACE
         int64_t step = x->count <= ${MR} && n == ${BK} && x->a->k_stride[2] == ${HD} ? ${BK} : ${NR}; /* all panels at once, or one */
@@ -226,18 +267,34 @@ static void walk(const struct rows *x, int64_t heads, const struct space *w, int
         for (int64_t c = 0; c < n; c += ${STEP}) {
             const ${CKV} *head = (const ${CKV} *)x->a->v + x->s->v_at + x->g * x->a->v_stride[1], *next;
             int64_t ld, some = least(${STEP}, n - c);
+% if WIDENS
+            const ${CKV} *from = keys_at(x->a, x->s, head, x->a->v_stride, j + c, some, ${STEP}, ${HDV}, ${LDV}, &ld, (${CKV} *)w->stage);
+            uint16_t *v = (uint16_t *)(void *)w->v;
+% if AT_ONCE
+            if (all == ${BK}) {
+                add_narrow(w->p, from, o, ld, ${BK/SOME});
+                break;
+            }
+% end
+            round_values(from, v, w->c + ${BK} + c, ld, ${SOME});
+            next = from + ${SOME} * ld; /* fetched ahead; nothing is read, wherever that is */
+            if (ld != ${LDV})
+                fetch_rows(next, ld, ${SOME}), next = from;
+            ld = ${LDV};
+% else
             const ${CKV} *v = keys_at(x->a, x->s, head, x->a->v_stride, j + c, some, ${STEP}, ${HDV}, ${LDO}, &ld, (${CKV} *)(void *)w->v);
             next = v + ${SOME} * ld; /* fetched ahead; nothing is read, wherever that is */
 % if WHOLE
             if (ld != ${LDO})
                 fetch_rows(next, ld, ${SOME}), next = v;
 % end
+% end
             for (int64_t t = 0; t < x->count; t += ${MR}) {
                 float *to = o + t / ${MR} * ${RESULTS};
                 const float *p = ${PAIRS ? "w->p + t * " : "w->s + t * "}${PAIRS ? BK/2 : BK} + c${PAIRS ? " / 2" : ""};
 % if WHOLE
                 if (some == ${STEP}) {
-% if AT_ONCE
+% if AT_ONCE and not WIDENS
                     add_all(p, v, to, next, ld, all / ${SOME});
 % else
                     add_some(p, v, to, next, ld);

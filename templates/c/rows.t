@@ -62,18 +62,18 @@ static void ${v ? "open_values" : "open_keys"}(const struct attn_args *a, const 
 % end
 }
 % end
-% elif OPENS
+% elif OPENS and not WIDENS
 % for v in 0..2
 % let X = v ? "v" : "k"
 % let WIDTH = v ? HDV : HD
 % let STEP = v ? LDV : LDQ*PER
-% let WHAT = v ? "each number rounded" : SCALED ? "what is stored, times a power of two" : "what is stored"
+% let WHAT = v ? "each number rounded" : SCALED and EIGHTS ? "a 256th of what is stored" : SCALED and not INVARIANT ? "what is stored, times a power of two" : "what is stored"
 
 /* ${v ? "Values" : "Keys"} j to j + n - 1 of KV head g as ${W} rows of bf16, and zeros where there are fewer: ${WHAT}.
 % if v
  */
 % elif SCALED
- * What is left of their scales goes beside. */
+ * ${INVARIANT ? "Their scales go" : "What is left of their scales goes"} beside. */
 % else
  * Their scales go beside, into columns of a panel. */
 % end
@@ -107,7 +107,12 @@ static void ${v ? "open_values" : "open_keys"}(const struct attn_args *a, const 
         for (int64_t i = 0; i < m; i++)
             factors[i] = from[i * a->features->v_scales_stride[2]];
 % else
+% if INVARIANT
+        for (int64_t i = 0; i < m; i++)
+            factors[i] = ${EIGHTS ? "0.00390625f" : "1.0f"}, beside[r + i] = from[i * a->features->k_scales_stride[2]]${EIGHTS ? " * 256" : ""};
+% else
         split_scales(from, factors, beside + r, a->features->k_scales_stride[2], m);
+% end
 % end
         ${v ? "widen_values" : "widen_keys"}(row, to + r * ${STEP}, factors, a->${X}_stride[2], ${STEP}, m);
 % else
@@ -124,7 +129,7 @@ static void ${v ? "open_values" : "open_keys"}(const struct attn_args *a, const 
 % end
 }
 % end
-% elif NARROW and not FEW
+% elif NARROW and not FEW and not WIDENS
 % for v in 0..2
 % let WIDTH = v ? HDV : HD
 % let PADDED = v ? LDV : LDX*PER

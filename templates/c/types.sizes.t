@@ -30,8 +30,11 @@
 % let WHY_UNIT = NATURAL ? "" : " /* exponentials are powers of two */"
 %# Where bits are a promise, a score is the sum of four chains, each of every fourth slot: few queries then have keys as they lie. Where pairs
 %# are multiplied it is the sum of as many as a vector has lanes (ACROSS): a vector of a key then meets one of a row as both lie.
-% let CHAINS = INVARIANT and has_op("fours") and not TILES ? (PAIRS ? W : 4) : 1
+% let CHAINS = INVARIANT and has_op("fours") and not TILES and not (OPENS and BLOCKS) ? (PAIRS ? W : 4) : 1
 % let ACROSS = CHAINS > 4 ? 1 : 0
+%# Pairs of fp8 codes that few queries make by tables are of the first eight columns of every 16, and of the others; prompts have slots in
+%# that order, too.
+% let EIGHTS = ACROSS and OPENS and TKV == "fp8" and HD % 64 == 0 ? 1 : 0
 %# Of rows of bf16 the even and the odd elements of two vectors are then parted, which is the cheaper way to widen them, in kernels for few
 %# queries and in all others.
 % let PARTS_K = CHAINS > 1 and not PAIRS and DTYPE_KV == "bf16" ? 1 : 0

@@ -138,10 +138,14 @@ static void draw_caller(const struct place *p, uint64_t *state, struct variant *
         type[1] = (enum dtype)(DTYPE_COUNT + random_below(state, DTYPE_ALL - DTYPE_COUNT));
     else if (tensor || random_below(state, 2))
         type[1] = type[0];
+    const bool pairs = !tensor && isas[p->isa].pairs && random_below(state, 2); /* what narrow rows can be pairs for */
+    if (pairs && type[1] >= DTYPE_COUNT)
+        type[0] = type[2] = DTYPE_BF16;
     variant_set_dtypes(v, type[0], type[1], random_below(state, 2) ? type[0] : type[2]);
     for (size_t i = 0; i < sizeof switches / sizeof *switches; i++)
         v->field[switches[i]] = random_below(state, 3) == 0;
     v->field[F_CAUSAL] = random_below(state, 3) > 0;
+    v->field[F_SINK] &= !pairs;
     v->field[F_BIAS] = random_below(state, 3) ? BIAS_NONE : (int32_t)random_below(state, BIAS_COUNT);
     if (p->isa == ISA_AMX && random_below(state, 2)) /* where scores are not modified, few queries have kernels of their own */
         v->field[F_SOFTCAP] = v->field[F_MASK] = v->field[F_ALIBI] = v->field[F_BIAS] = 0;

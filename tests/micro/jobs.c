@@ -140,8 +140,23 @@ static int64_t parted_at(const struct job *j, int64_t c, int64_t pairs)
     return pair < pairs ? pair * 2 * w + c % 2 * w + c % (2 * w) / 2 : c;
 }
 
+/* Where the pairs of a row in fp8 have column c: of every 64 the first eight of each 16, and the others. */
+int64_t in_eights_at(int64_t c)
+{
+    return c / 64 * 64 + c % 16 / 8 * 32 + c % 64 / 16 * 8 + c % 8;
+}
+
+/* Where a row of values that were rounded has column c: where they were fp8 in that order, of which the even ones come first. */
+int64_t rounded_at(const struct job *j, int64_t c)
+{
+    const int64_t at = in_eights_at(c);
+    return j->z.EIGHTS_V ? at / 32 * 32 + at % 2 * 16 + at % 32 / 2 : c;
+}
+
 int64_t part_of(const struct job *j, int64_t c, int64_t vectors)
 {
+    if (j->z.EIGHTS)
+        return in_eights_at(c);
     return parted_at(j, c, j->z.PARTED || j->z.PARTS_K ? vectors / 2 : 0);
 }
 
@@ -149,6 +164,10 @@ int64_t output_of(const struct job *j, int64_t c, int64_t vectors)
 {
     int64_t w = j->z.W, pair = c / (2 * w), four = c % (2 * w) / 4;
     const int64_t left = vectors % 4, at = c - (vectors - left) * w; /* in what is less than four vectors */
+    if (j->z.EIGHTS_V) {
+        const int64_t place = rounded_at(j, c);
+        return place / 32 * 32 + place % 8 / 4 * 16 + place % 32 / 8 * 4 + place % 4;
+    }
     if (j->z.CODES && at < 0)
         return c / (4 * w) * 4 * w + c % 16 / 4 * w + c % (4 * w) / 16 * 4 + c % 4;
     if (j->z.CODES)
@@ -161,7 +180,7 @@ int64_t output_of(const struct job *j, int64_t c, int64_t vectors)
 /* The other way round, of a row of output. */
 int64_t whole_of(const struct job *j, int64_t at)
 {
-    for (int64_t c = 0; j->z.CODES || (j->z.PARTED_O && j->z.PAIRS); c++)
+    for (int64_t c = 0; j->z.CODES || j->z.EIGHTS_V || (j->z.PARTED_O && j->z.PAIRS); c++)
         if (output_of(j, c, j->z.CV) == at)
             return c;
     int64_t w = j->z.W, pair = at / (2 * w), parted = j->z.PARTED_V ? j->z.CV / 2 : 0;

@@ -47,6 +47,8 @@ void add_specials(struct job *j, int p);
 
 /* Where element c of a row stands, in which even and odd elements of vectors in turn are parted, or of a row of output even
  * fours of columns and odd ones; and which element of a row of output stands there. */
+int64_t in_eights_at(int64_t c);
+int64_t rounded_at(const struct job *j, int64_t c);
 int64_t part_of(const struct job *j, int64_t c, int64_t vectors);
 int64_t output_of(const struct job *j, int64_t c, int64_t vectors);
 int64_t whole_of(const struct job *j, int64_t at);
@@ -69,7 +71,7 @@ double opened_dot(const struct job *j, int64_t i, int64_t c, double *size);
 
 /* Arguments 0 to 2: outputs go on with so many keys, whose values are ld units apart, in all whole panels of columns, for all rows
  * of a block. In models_few.c. */
-void add_keys(struct job *j, int64_t keys, int64_t ld);
+void add_keys(struct job *j, int64_t keys, int64_t ld, bool is_raw);
 
 /* Memory of integers, seen as floats, or of bytes, four to an integer. digit: byte b, with a sign or plain. Which four
  * keys a lane of a tile of bytes is of. */

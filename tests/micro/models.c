@@ -128,7 +128,7 @@ static void split_scales(struct job *j)
 /* Where a slot of a key stands in a panel: those of one chain after another, and behind each block a row of scales. */
 static int64_t slot_at(const struct job *j, int64_t slot)
 {
-    if (j->z.OPENS)
+    if (j->z.OPENS && j->z.CHAINS == 1)
         return slot + slot / j->z.BLOCK_SLOTS;
     return slot % j->z.CHAINS * (j->z.LDQ / j->z.CHAINS) + slot / j->z.CHAINS;
 }
@@ -149,7 +149,8 @@ static void pack_k(struct job *j)
     add_specials(j, 0);
     for (int64_t i = 0; i < j->z.W; i++)
         for (int64_t c = 0; c < columns; c++)
-            want(j, 1, (slot_at(j, key_part(j, c) / per) * j->z.NR + i) * per + c % per, (double)get(j, 0, i * ld + c), 0);
+            want(j, 1, (slot_at(j, key_part(j, c) / per) * j->z.NR + i) * per + key_part(j, c) % per,
+                 (double)get(j, 0, i * ld + c), 0);
 }
 
 /* Has no effect. */

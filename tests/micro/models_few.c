@@ -268,7 +268,10 @@ static void values(struct job *j, int64_t keys, int64_t ld, int fix)
             for (int64_t k = 0; k < keys; k++) {
                 int64_t p = z->FEW ? prob_at(j, k, i) + (z->PROBS_AT ? c / 32 * z->R * z->BK : 0) : i * z->LDP * z->PER + k;
                 double term = (double)get_prob(j, 0, p) *
-                              (double)(z->PROBS_AT ? stored_number(j, 1, k * ld, c) : number(j, 1, k * ld, c)) / z->SHRUNK;
+                              (double)(z->WIDENS     ? get(j, 1, k * ld + rounded_at(j, c))
+                                       : z->PROBS_AT ? stored_number(j, 1, k * ld, c)
+                                                     : number(j, 1, k * ld, c)) /
+                              z->SHRUNK;
                 term *= made_up;
                 sum += term, size += fabs(term);
             }
@@ -305,7 +308,7 @@ static void add_values(struct job *j)
     int64_t n = up_to(j, z->BK / (z->U * z->PER)), keys = n * z->U * z->PER;
     int64_t columns = j->columns * z->W, ld = units(j, columns) + (j->kind % 3) * 5;
     slots(j, 0, (z->VR - 1) * z->LDP + keys / z->PER);
-    memory(j, 1, j->kv, (keys - 1) * ld + units(j, columns));
+    memory(j, 1, z->WIDENS ? DTYPE_BF16 : j->kv, (keys - 1) * ld + units(j, columns));
     memory(j, 2, DTYPE_F32, (z->VR - 1) * z->LDO + columns);
     memory(j, 3, j->kv, 1);
     integer(j, 4, step(j, ld));
@@ -313,29 +316,35 @@ static void add_values(struct job *j)
     values(j, keys, ld, -1);
 }
 
-void add_keys(struct job *j, int64_t keys, int64_t ld)
+/* All whole panels of columns, for all rows of a block, and so many keys. */
+void add_keys(struct job *j, int64_t keys, int64_t ld, bool is_raw)
 {
     const struct sizes *z = &j->z;
-    const int64_t panels = z->PANELS - (z->LAST != z->NV);
-    slots(j, 0, (z->R - 1) * z->LDP + keys / z->PER);
-    memory(j, 1, j->kv, (keys - 1) * ld + units(j, panels * z->NR));
+    const int64_t panels = z->PANELS - (z->LAST != z->NV), scales = (z->SOME_C - z->SOME_P) / 4 + z->BK;
+    slots(j, 0, is_raw ? scales + keys : (z->R - 1) * z->LDP + keys / z->PER);
+    memory(j, 1, z->WIDENS && !is_raw ? DTYPE_BF16 : j->kv, (keys - 1) * ld + units(j, panels * z->NR));
     memory(j, 2, DTYPE_F32, (z->R - 1) * z->LDO + panels * z->NR);
+    for (int64_t k = 0; k < keys && is_raw; k++)
+        set(j, 0, scales + k, random_normal(&j->random));
     for (int64_t i = 0; i < z->R; i++)
         for (int64_t c = 0; c < panels * z->NR; c++) {
             const int64_t at = i * z->LDO + c / z->NR * z->NR + output_of(j, c % z->NR, z->NV);
             double sum = (double)get(j, 2, at), size = fabs(sum);
             for (int64_t k = 0; k < keys; k++) {
-                const double term = (double)get_element(j, 0, i * z->LDP * z->PER + k) * (double)number(j, 1, k * ld, c);
+                const double p = (double)get_element(j, 0, i * z->LDP * z->PER + k);
+                const double term = p * (is_raw        ? (double)number(j, 1, k * ld, c) * (double)get(j, 0, scales + k)
+                                         : !z->WIDENS ? (double)number(j, 1, k * ld, c)
+                                                      : (double)get(j, 1, k * ld + rounded_at(j, c)));
                 sum += term, size += fabs(term);
             }
-            want(j, 2, at, sum, (double)(keys + 2) * 0x1p-24 * size + TINY);
+            want(j, 2, at, sum, ((double)(keys + 2) * 0x1p-24 + (is_raw ? 0x1.01p-8 : 0)) * size + TINY);
         }
 }
 
 static void add_apart(struct job *j, int64_t keys)
 {
     const int64_t ld = units(j, j->z.LDO) + (j->kind % 3) * 5;
-    add_keys(j, keys, ld);
+    add_keys(j, keys, ld, false);
     memory(j, 3, j->kv, 1);
     integer(j, 4, step(j, ld));
 }
@@ -350,6 +359,14 @@ static void add_all(struct job *j)
     const int64_t n = up_to(j, j->z.BK / j->z.SOME);
     integer(j, 5, n);
     add_apart(j, n * j->z.SOME);
+}
+
+static void add_narrow(struct job *j)
+{
+    const int64_t n = up_to(j, j->z.BK / j->z.SOME), ld = units(j, j->z.LDO) + (j->kind % 3) * 5;
+    integer(j, 3, step(j, ld));
+    integer(j, 4, n);
+    add_keys(j, n * j->z.SOME, ld, true);
 }
 
 /* Row i of n vectors whose lane KEY*R + ROW is one score; keys from..limit-1 are seen. The state is argument 1. */
@@ -540,6 +557,8 @@ static void join(struct job *j)
         for (int64_t l = 0; l < z->W; l++) {
             set(j, p, z->MAX + l, (l + j->kind) % (3 + p) == 0 ? -HUGE_VALF : 4 * get(j, p, z->MAX + l));
             set(j, p, z->SUM + l, (l + j->kind) % (3 + p) == 0 ? 0.0f : 1 + fabsf(get(j, p, z->SUM + l)));
+            if (z->OPENS)
+                set(j, p, z->ROUNDED + l, 0.998f * get(j, p, z->SUM + l));
         }
     }
     for (int64_t l = 0; l < z->W; l++) {
@@ -552,6 +571,9 @@ static void join(struct job *j)
         want(j, 0, z->FIX + l, f, power_error(z, (double)(m - base)) * f + TINY);
         want(j, 1, z->FIX + l, g, power_error(z, (double)(n - base)) * g + TINY);
         want(j, 0, z->SUM + l, sum, (z->NATURAL ? 4e-6 : 4e-7) * sum + TINY);
+        double rounded = f * (double)get(j, 0, z->ROUNDED + l) + g * (double)get(j, 1, z->ROUNDED + l);
+        if (z->OPENS)
+            want(j, 0, z->ROUNDED + l, rounded, (z->NATURAL ? 4e-6 : 4e-7) * rounded + TINY);
     }
 }
 
@@ -598,6 +620,7 @@ const struct model few_models[] = {
     {"add_values", add_values},
     {"add_all", add_all},
     {"add_some", add_some},
+    {"add_narrow", add_narrow},
     {"softmax_rows", softmax_rows},
     {"fetch_starts", fetch_lists},
     {"fetch_scales", fetch_lists},

@@ -78,14 +78,14 @@ static void spread_blocks(struct job *j)
 
 /* Where the pairs of a key in fp8 have column d: of every 64 the first eight of each 16, and the others; what is left of a
  * row as it is. */
-static int64_t in_eights_at(const struct sizes *z, int64_t d)
+static int64_t coded_at(const struct sizes *z, int64_t d)
 {
-    return d / 64 < z->CODES_64 ? d / 64 * 64 + d % 16 / 8 * 32 + d % 64 / 16 * 8 + d % 8 : d;
+    return d / 64 < z->CODES_64 ? in_eights_at(d) : d;
 }
 
 static int64_t coded_query_at(const struct sizes *z, int64_t row, int64_t d)
 {
-    return 2 * (z->INTS + row * z->LDH) + (z->IN_FOURS ? first_of_four(d) : in_eights_at(z, d));
+    return 2 * (z->INTS + row * z->LDH) + (z->IN_FOURS ? first_of_four(d) : coded_at(z, d));
 }
 
 void set_coded_query(struct job *j, int64_t row, int64_t d, float value)
@@ -102,7 +102,7 @@ static void in_eights(struct job *j)
     memory(j, 1, DTYPE_F32, z->R * z->LDW);
     for (int64_t i = 0; i < z->R * row; i++) {
         uint16_t to[2];
-        const int64_t at = i / row * row + in_eights_at(z, i % row);
+        const int64_t at = i / row * row + coded_at(z, i % row);
         if (at % 2)
             continue; /* the neighbour of a column is its pair's other one */
         memcpy(to, j->arg[0].before + 2 * i, 4);

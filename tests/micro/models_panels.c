@@ -112,10 +112,11 @@ static void scores_of_fours(struct job *j, int from, int64_t n, int64_t ld, bool
         for (int64_t i = 0; i < z->MR; i++) {
             double sum = 0, size = 0;
             for (int64_t c = 0; c < columns; c++) {
-                const int64_t slot = opened ? c / z->PER : part_of(j, c, z->DQ) / z->PER;
+                const int64_t part = opened && !z->WIDENS ? c : part_of(j, c, z->DQ), slot = part / z->PER;
                 const int64_t at = z->ACROSS ? i * z->LDQ + slot : four_at(z, i, slot);
-                const double q = (double)get_element(j, from, at * z->PER + c % z->PER);
-                const double term = q * (double)get(j, from + 1, k * ld + c);
+                const double q = (double)get_element(j, from, at * z->PER + part % z->PER);
+                const double key = z->WIDENS ? (double)number(j, from + 1, k * ld, c) : (double)get(j, from + 1, k * ld + c);
+                const double term = q * key / (z->EIGHTS ? 256 : 1);
                 sum += term, size += fabs(term);
             }
             want(j, from + 2, i * z->BK + k, (double)scale * sum,
@@ -180,11 +181,42 @@ static void across_again(struct job *j)
 static void add_and_score(struct job *j)
 {
     const struct sizes *z = &j->z;
-    add_keys(j, z->BK, units(j, z->LDO));
+    add_keys(j, z->BK, units(j, z->LDO), false);
     scores_across(j, 3, z->BK / z->W, z->LDQ * z->PER);
 }
 
+/* Scores times what stands beside the keys. */
+static void scale_keys(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    const int64_t n = up_to(j, z->BK / (z->PER * z->W)), keys = n * z->PER * z->W;
+    memory(j, 0, DTYPE_F32, (z->MR - 1) * z->BK + keys);
+    memory(j, 1, DTYPE_F32, keys);
+    integer(j, 2, n);
+    for (int64_t i = 0; i < z->MR * keys; i++) {
+        const double x = (double)get(j, 0, i / keys * z->BK + i % keys) * (double)get(j, 1, i % keys) * (z->EIGHTS ? 256 : 1);
+        want(j, 0, i / keys * z->BK + i % keys, x, fabs(x) * 0x1p-24 + TINY);
+    }
+}
+
+/* Narrow values times their scales, rounded. */
+static void round_values(struct job *j)
+{
+    const int64_t n = up_to(j, j->z.SOME), columns = j->z.LDV, ld = columns + j->kind % 3 * 5;
+    memory(j, 0, j->kv, (n - 1) * ld + columns);
+    memory(j, 1, DTYPE_BF16, n * columns);
+    memory(j, 2, DTYPE_F32, n);
+    integer(j, 3, ld);
+    integer(j, 4, n);
+    for (int64_t i = 0; i < n * columns; i++) {
+        const double x = (double)number(j, 0, i / columns * ld, i % columns) * (double)get(j, 2, i / columns);
+        want(j, 1, i / columns * columns + rounded_at(j, i % columns), x, fabs(x) * 0x1.01p-8);
+    }
+}
+
 const struct model panel_models[] = {
+    {"scale_keys", scale_keys},
+    {"round_values", round_values},
     {"score_panels", score_panels},
     {"score_words", score_words},
     {"pack_fours", pack_fours},
