@@ -41,6 +41,7 @@
 % let PARTED_O = 0
 % let QUERY_PARTS = 0
 % let FEW = 0
+% let WIDENS = 0
 % let IN_BLOCK = max(1, VALUES/W)
 % let TPART = NARROW ? "f32" : TKV
 % let R = W

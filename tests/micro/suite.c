@@ -111,7 +111,7 @@ int suite_main(const struct suite_table *table)
         return 1;
     }
     const struct CMUnitTest tests[] = {{table->name, test_suite, NULL, NULL, &s}};
-    int failed = cmocka_run_group_tests_name(table->name, tests, NULL, NULL);
+    int failed = _cmocka_run_group_tests(table->name, tests, 1, NULL, NULL);
     batches_end(s.dir, s.emission, s.kernels, s.gen);
     return failed;
 }
