@@ -684,10 +684,9 @@ KERNEL void tile_values(const float *s, const uint16_t *const *v, float *o, int6
     value = at[0];
     value += 64;
     ahead = at[1];
-    ahead += 64;
     at += 2;
     for (int64_t left = 8; left; left--) {
-        v_fetchb(ahead); v_fetchb(ahead + 32);
+        v_fetchb(ahead + 64); v_fetchb(ahead + 96);
         y0 = v_bcast(prob); y1 = v_bcast(prob + 1); y2 = v_bcast(prob + 2); y3 = v_bcast(prob + 3);
         t = v_loadt(value); x0 = v_raise(t); x1 = v_masked(t, high); a0_0 = v_fma(a0_0, y0, x0);
         a1_0 = v_fma(a1_0, y1, x0); a2_0 = v_fma(a2_0, y2, x0); a3_0 = v_fma(a3_0, y3, x0);
@@ -699,7 +698,7 @@ KERNEL void tile_values(const float *s, const uint16_t *const *v, float *o, int6
         a3_3 = v_fma(a3_3, y3, x1);
         value += ld;
         ahead += far;
-        v_fetchb(ahead); v_fetchb(ahead + 32);
+        v_fetchb(ahead + 64); v_fetchb(ahead + 96);
         y0 = v_bcast(prob + 4); y1 = v_bcast(prob + 5); y2 = v_bcast(prob + 6); y3 = v_bcast(prob + 7);
         t = v_loadt(value); x0 = v_raise(t); x1 = v_masked(t, high); a0_0 = v_fma(a0_0, y0, x0);
         a1_0 = v_fma(a1_0, y1, x0); a2_0 = v_fma(a2_0, y2, x0); a3_0 = v_fma(a3_0, y3, x0);
