@@ -39,7 +39,7 @@ struct job {
     atomic_int refused;
     struct phase {
         int64_t parts;
-        int64_t together, several; /* how often a thread takes so many parts as one, before they are taken one by one */
+        int64_t several, together; /* so many times a thread takes so many parts as one; the rest are taken one by one */
         _Alignas(LINE_PAIR) _Atomic int64_t next;  /* the first of what is taken that no thread has begun */
         _Alignas(LINE_PAIR) struct countdown open; /* how much of that is not finished */
     } phase[PHASES];
@@ -84,7 +84,7 @@ static int64_t pieces_of(const struct kernel *kernel, const struct attn_args *ar
 }
 
 /* Whether the rows of all KV heads lie within a row of K and of V: kernels that split keys then go through those of several
- * heads side by side. */
+ * heads side by side (abreast() in templates/c/few.t asks the same). */
 static bool heads_inside(const struct attn_args *args)
 {
     return args->kv_heads > 1 && args->k_stride[1] < args->k_stride[2] && args->v_stride[1] < args->v_stride[2];
@@ -103,7 +103,7 @@ static int64_t heads_together(const struct attn_args *args, int64_t pieces, int 
  * enough units for all threads. Of a kernel that packs, parts need less where they share what is packed. */
 static struct layout layout_of(const struct kernel *kernel, const struct attn_args *args, int threads)
 {
-    struct layout alone = {.way = ALONE};
+    const struct layout alone = {.way = ALONE};
     const int64_t units = args->batch * args->kv_heads;
     const bool enough = units >= ENOUGH * (int64_t)threads;
     if (threads < 2 || (enough && !heads_inside(args)))
@@ -118,10 +118,10 @@ static struct layout layout_of(const struct kernel *kernel, const struct attn_ar
         return alone;
     if (packs && KEEPERS * units > threads && own <= KEPT_MOST)
         return (struct layout){.way = KEEPS, .shared = units * (int64_t)sizeof(struct unit)};
-    alone.beside = !packs && heads_inside(args);
+    const bool beside = !packs && heads_inside(args);
     if (enough && heads_together(args, units, threads) >= heads_together(args, pieces_of(kernel, args, 0), threads))
-        return alone;
-    return (struct layout){.way = SHARED, .shared = rounded(size), .beside = alone.beside};
+        return (struct layout){.way = ALONE, .beside = beside};
+    return (struct layout){.way = SHARED, .shared = rounded(size), .beside = beside};
 }
 
 /* The bytes that a run on so many threads needs, a multiple of 64; -1 if the kernel refuses the arguments or the size overflows. */

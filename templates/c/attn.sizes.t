@@ -81,11 +81,11 @@
 % let LOG_W = W == 16 ? 4 : W == 8 ? 3 : 2
 % let HELD = max(0, min(DQ, (REGISTERS - W - 4 - 3*PARTED - SPARE)/R))
 % let PARTED_Q = max(PARTED, PARTS_K)*(DQ - DQ % 2)
-%# Invariant kernels that split keys part the even and the odd elements of values only, and only where they read these in place.
 %# Whether few queries make pairs of narrow numbers while they multiply them, in the order of prompts, which bits that are a promise want.
 % let WIDENS = OPENS and SPLIT and INVARIANT and not BLOCKS and has_op("lowsp") ? 1 : 0
 %# Whether few queries make values by tables too, in that order of columns.
 % let EIGHTS_V = WIDENS and TKV == "fp8" and HDV % 64 == 0 and NV % 4 == 0 ? 1 : 0
+%# Invariant kernels that split keys part the even and the odd elements of values only, and only where they read these in place.
 % let DIRECT = SPLIT and INVARIANT and (not NARROW or WIDENS) and (not PAIRS or NV % 2 == 0 or PANELS == 1)
 % let PARTED_V = PARTED or DIRECT and REGISTERS and not PAIRS and TKV == "bf16" and (NV % 2 == 0 or PANELS == 1) ? 1 : 0
 % let PARTED_O = EIGHTS_V ? 0 : (FEW or DIRECT) and PAIRS or PARTED_V ? CV - CV % 2 : 0
@@ -95,7 +95,7 @@
 % let KEY = (LDQ*PER - HALF*W)/VALUES*BYTES
 % let VALUE = LDO/VALUES*BYTES
 %# Whether prompts fetch what comes after a tile of queries: what the next one reads and writes, and if it is of another head keys and
-%# values, up to so many bytes, which have to fit L2 beside the panels. What is no more than that in all is thought to be there.
+%# values, up to SOON_MOST bytes, which have to fit L2 beside the panels. A problem of at most SOON_LEAST bytes is thought to lie in caches.
 % let SOON = REGISTERS and not SPLIT ? 1 : 0
 % let SOON_MOST = 262144
 % let SOON_LEAST = 1048576
@@ -172,8 +172,9 @@
 % let RESULTS = R*LDO + STATE
 % let TILED = FILLED and not MODIFY and (TILES or PANELS*(R/VR) <= 8)
 % let FP8_TILES = TILES and FEW and not BYTE_TILES
-%# Where keys are in pages such a tile is PIECES pieces, each of which lies in one page if a page has a multiple of PIECE rows. AHEAD: how many
-%# pieces further those of values are that are fetched; of blocks these are a tile further, as their scales are read a tile ahead. The first STARTS lines of a piece are fetched yet another tile earlier (BEGUN).
+%# Where keys are in pages such a tile is PIECES pieces, each of which lies in one page if a page has a multiple of PIECE rows. The pieces of
+%# values that are fetched stand AHEAD pieces further in a list; of blocks that is a tile more, as their scales are read a tile ahead. The
+%# first STARTS lines of a piece are fetched yet another tile earlier (BEGUN).
 % let PIECED = FEW and PAGED and TILED
 % let PIECE = PIECED and BK % 16 == 0 and 16 % KB == 0 and 16 % U == 0 ? 16 : BK
 % let PIECES = BK/PIECE
@@ -205,7 +206,8 @@
 % let STEPS = ceil_div(HD, 32)
 % let BYTE_STEPS = BLOCKS ? KEY_PIECES*WINDOWS*2 : ceil_div(HD, 64)
 % let FALLS = FEW ? BYTE_TILES ? Q_TILES + BYTE_STEPS*256 : INTEGERS ? FACTORS + 2*W + (IN_FOURS ? R*LDW : 0) : QUARTERS and TILED or CODES ? FACTORS : TILES ? Q_TILES + STEPS*256 : INTS : SCORES
-%# Of rows with ALiBi behind them, for each lane: minus its row's slope, and how far its key of the first vector is from the row where keys begin.
+%# With ALiBi two vectors stand behind a block of rows (FALLS). They have for each lane minus its row's slope, and how far its key of a first
+%# vector is from its row where keys begin.
 % let QUERIES = FALLS + (FEW and ALIBI and not INVARIANT ? 2*W : 0)
 %# How many KV heads go through their keys side by side, at most.
 % let ABREAST = FEW and not TILES ? 8 : 1

@@ -1,7 +1,7 @@
 %# A tile of the tensor WHAT, a bias or a mask, for the vectors of scores: read where its keys lie side by side and a vector has the keys
 %# of one row, or else copied to the stage in the order of the scores. An element has TYPE; where all rows have the same ones, IN_WORD of
 %# them are stored at once, as a WORD.
-%# Where all is there, so many keys of each row are copied at a time.
+%# Where a whole tile and all rows are there, COPIED keys of each row are copied at a time.
 % let COPIED = BK % 4 == 0 ? 4 : 1
 % let COPIES = WHAT == "bias" ? "biases" : "masks"
     int64_t ${WHAT}_step = f->${WHAT}_stride[3];

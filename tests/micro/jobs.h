@@ -70,7 +70,7 @@ float *scale_beside(const struct job *j, int64_t key, int64_t block);
 double opened_dot(const struct job *j, int64_t i, int64_t c, double *size);
 
 /* Arguments 0 to 2: outputs go on with so many keys, whose values are ld units apart, in all whole panels of columns, for all rows
- * of a block. In models_few.c. */
+ * of a block. is_raw: values are as they are stored, and their scales stand behind the probabilities. In models_few.c. */
 void add_keys(struct job *j, int64_t keys, int64_t ld, bool is_raw);
 
 /* Memory of integers, seen as floats, or of bytes, four to an integer. digit: byte b, with a sign or plain. Which four

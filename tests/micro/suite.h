@@ -50,7 +50,7 @@ struct suite {
 
 /* Prints it, and returns 1. */
 int suite_wrong(const struct suite *s, const char *what, int64_t at, double got, double expected);
-/* Runs the checks of a table as one test with cmocka, where ATTN_ISA wants it; returns what main does. */
+/* Runs the checks of a table as one test with cmocka, where ATTN_ISAS wants it; returns what main does. */
 int suite_main(const struct suite_table *table);
 
 #endif
