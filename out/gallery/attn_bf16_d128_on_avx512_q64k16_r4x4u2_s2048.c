@@ -63,8 +63,9 @@ struct attn_args {
 extern "C" {
 #endif
 /* The bytes of one part's workspace, or of memory to share if part is -1; or, if it is -2 or -3, into how many pieces
- * the work of phase 0 or 1 can be divided where memory is shared: more parts have nothing to do. It reads batch, heads,
- * lengths, part alone. */
+ * the work of phase 0 or 1 can be divided where memory is shared: more parts have nothing to do; or, if it is -4, how
+ * many KV heads of a sequence a part is best given together. It reads batch, heads, lengths, part, and strides of K and
+ * V alone. */
 int64_t attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048_workspace(const struct attn_args *args);
 int attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048(const struct attn_args *args);
 #ifdef __cplusplus
@@ -1020,7 +1021,8 @@ int64_t attn_bf16_d128_on_avx512_q64k16_r4x4u2_s2048_workspace(const struct attn
     int64_t chunks = a->batch * a->kv_heads * over(a->heads / a->kv_heads * a->q_len, 64),
         splits = over(a->kv_len, 2048);
     if (a->part < 0)
-        return a->part == -1 ? chunks * splits * 36864 : a->part == -2 ? chunks * splits : chunks;
+        return a->part == -1 ? chunks * splits * 36864 : a->part == -2 ? chunks * splits : a->part == -3 ? chunks
+            : abreast(a);
     int64_t heads = abreast(a);
     return 130048 + (heads > 1 ? heads * 119808 : 0);
 }

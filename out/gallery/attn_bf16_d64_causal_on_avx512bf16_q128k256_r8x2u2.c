@@ -62,8 +62,8 @@ struct attn_args {
 extern "C" {
 #endif
 /* The bytes of one part's workspace, or of memory to share if part is -1; or, if it is -2 or -3, into how many pieces
- * the work of phase 0 or 1 can be divided where memory is shared: more parts have nothing to do. It reads batch, heads,
- * lengths, part and shared alone. */
+ * the work of phase 0 or 1 can be divided where memory is shared: more parts have nothing to do; or, if it is -4, how
+ * many KV heads of a sequence a part is best given together. It reads batch, heads, lengths, part and shared alone. */
 int64_t attn_bf16_d64_causal_on_avx512bf16_q128k256_r8x2u2_workspace(const struct attn_args *args);
 int attn_bf16_d64_causal_on_avx512bf16_q128k256_r8x2u2(const struct attn_args *args);
 #ifdef __cplusplus
@@ -985,7 +985,7 @@ int64_t attn_bf16_d64_causal_on_avx512bf16_q128k256_r8x2u2_workspace(const struc
     if (a->part < 0) {
         int64_t units = a->batch * a->kv_heads, tiles = a->heads / a->kv_heads * query_tiles(a->q_len);
         if (a->part < -1)
-            return units * (a->part == -2 ? key_tiles(a) : tiles);
+            return a->part == -4 ? 1 : units * (a->part == -2 ? key_tiles(a) : tiles);
         return tiles > 1 ? units * panels : 0; /* all heads' panels; of use where several tiles of queries read them */
     }
     return 69696 + (a->shared ? 0 : panels);

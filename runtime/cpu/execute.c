@@ -83,11 +83,11 @@ static int64_t pieces_of(const struct kernel *kernel, const struct attn_args *ar
     return kernel->workspace(&a);
 }
 
-/* Whether the rows of all KV heads lie within a row of K and of V: kernels that split keys then go through those of several
- * heads side by side (abreast() in templates/c/few.t asks the same). */
-static bool heads_inside(const struct attn_args *args)
+/* Whether the kernel goes through the keys of several KV heads side by side, as the rows of all lie within a row of K and V. */
+static bool goes_abreast(const struct kernel *kernel, const struct attn_args *args)
 {
-    return args->kv_heads > 1 && args->k_stride[1] < args->k_stride[2] && args->v_stride[1] < args->v_stride[2];
+    const struct attn_args a = part_of(args, -4, 1, NULL);
+    return kernel->workspace(&a) > 1;
 }
 
 /* As many heads of a sequence as leave enough parts of so many pieces of work. */
@@ -106,7 +106,10 @@ static struct layout layout_of(const struct kernel *kernel, const struct attn_ar
     const struct layout alone = {.way = ALONE};
     const int64_t units = args->batch * args->kv_heads;
     const bool enough = units >= ENOUGH * (int64_t)threads;
-    if (threads < 2 || (enough && !heads_inside(args)))
+    if (threads < 2)
+        return alone;
+    const bool abreast = goes_abreast(kernel, args);
+    if (enough && !abreast)
         return alone;
     const struct attn_args a = part_of(args, -1, threads, NULL);
     const int64_t size = kernel->workspace(&a);
@@ -118,7 +121,7 @@ static struct layout layout_of(const struct kernel *kernel, const struct attn_ar
         return alone;
     if (packs && KEEPERS * units > threads && own <= KEPT_MOST)
         return (struct layout){.way = KEEPS, .shared = units * (int64_t)sizeof(struct unit)};
-    const bool beside = !packs && heads_inside(args);
+    const bool beside = !packs && abreast;
     if (enough && heads_together(args, units, threads) >= heads_together(args, pieces_of(kernel, args, 0), threads))
         return (struct layout){.way = ALONE, .beside = beside};
     return (struct layout){.way = SHARED, .shared = rounded(size), .beside = beside};

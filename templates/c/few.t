@@ -53,7 +53,7 @@ int64_t ${NAME}_workspace(const struct attn_args *a)
 {
     int64_t chunks = a->batch * a->kv_heads * over(a->heads / a->kv_heads * a->q_len, ${BQ}), splits = over(a->kv_len, ${SPLIT});
     if (a->part < 0)
-        return a->part == -1 ? chunks * splits * ${FEW_RESULT} : a->part == -2 ? chunks * splits : chunks;
+        return a->part == -1 ? chunks * splits * ${FEW_RESULT} : a->part == -2 ? chunks * splits : a->part == -3 ? chunks : abreast(a);
     int64_t heads = abreast(a);
     return ${FEW_ALL} + (heads > 1 ? heads * ${FEW_PART + 2*FEW_RESULT + FEW_LISTS} : 0);
 }

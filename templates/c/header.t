@@ -65,7 +65,8 @@ extern "C" {
 #endif
 % end
 /* The bytes of one part's workspace, or of memory to share if part is -1; or, if it is -2 or -3, into how many pieces the work of phase 0
- * or 1 can be divided where memory is shared: more parts have nothing to do. It reads batch, heads, lengths, part${SPLIT ? "" : " and shared"} alone. */
+ * or 1 can be divided where memory is shared: more parts have nothing to do; or, if it is -4, how many KV heads of a sequence a part is best
+ * given together. It reads batch, heads, lengths, part${SPLIT ? "" : " and shared"}${ABREAST > 1 ? ", and strides of K and V" : ""} alone. */
 int64_t ${NAME}_workspace(const struct attn_args *args);
 int ${NAME}(const struct attn_args *args);
 % if TILES and not JIT

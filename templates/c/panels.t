@@ -16,7 +16,7 @@ int64_t ${NAME}_workspace(const struct attn_args *a)
     if (a->part < 0) {
         int64_t units = a->batch * a->kv_heads, tiles = a->heads / a->kv_heads * query_tiles(a->q_len);
         if (a->part < -1)
-            return units * (a->part == -2 ? key_tiles(a) : tiles);
+            return a->part == -4 ? 1 : units * (a->part == -2 ? key_tiles(a) : tiles);
         return tiles > 1 ? units * panels : 0; /* all heads' panels; of use where several tiles of queries read them */
     }
     return ${WORKSPACE} + (a->shared ? 0 : panels);

@@ -82,6 +82,8 @@
 % let GROUP_TOTAL = GROUP_STATE + 2*STATE
 % let GROUP_ALL = GROUP_TOTAL + (JOINS ? RESULT : 0)
 %# Where keys are split, rows of all heads of a group stand side by side, unless a feature has numbers of its own for each head or row.
+%# KV heads do not go through their keys side by side.
+% let ABREAST = 1
 % let BESIDE = SPLIT and not (BIAS != "none" or MASK or ALIBI)
 %# Up to 64 of them meet keys of bf16 where these lie, as the other side of the product, which is the same sum; for more it is worth
 %# packing keys. Their queries lie behind what else a group has. Without the promise, up to 16 of them meet values where these lie, too: the even columns, and the odd ones.

@@ -39,7 +39,7 @@ int64_t ${NAME}_workspace(const struct attn_args *a)
     if (a->part < 0) {
         int64_t units = a->batch * a->kv_heads;
         if (a->part < -1)
-            return units * (a->part == -2 ? pieces_of(a) : tiles_of(a, a->q_len));
+            return a->part == -4 ? 1 : units * (a->part == -2 ? pieces_of(a) : tiles_of(a, a->q_len));
         return tiles_of(a, a->q_len) > 1 ? units * shared_head(a) * 4 : 0; /* all heads' panels; of use where several tiles of queries read them */
     }
     return ${WORKSPACE} + ${THIRDS ? "blocks_of(a) * " : ""}${THIRDS ? TBLOCK*4 : ""}${THIRDS ? " + " : ""}(a->shared ? 0 : blocks_of(a) * ${(KBLOCK + VBLOCK + SIDE)*4});

@@ -17,7 +17,7 @@ int64_t ${NAME}_workspace(const struct attn_args *a)
 {
     int64_t chunks = a->batch * a->kv_heads * chunks_of(a, a->q_len), splits = splits_of(a);
     if (a->part < 0)
-        return a->part == -1 ? chunks * splits * ${GROUPS*RESULT*4} : a->part == -2 ? chunks * splits : chunks;
+        return a->part == -1 ? chunks * splits * ${GROUPS*RESULT*4} : a->part == -2 ? chunks * splits : a->part == -3 ? chunks : 1;
     return ${WORKSPACE};
 }
 

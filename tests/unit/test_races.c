@@ -207,8 +207,8 @@ enum { SHARED = 509, PHASE_ROUNDS = 400, PHASE_THREADS = 4, PHASE_MORE = 3, PHAS
  * memory, as it does for kernels that pack. */
 static int64_t words_of(const struct attn_args *a)
 {
-    if (a->part < -1) /* pieces of work */
-        return SHARED;
+    if (a->part < -1) /* pieces of work; heads that go side by side */
+        return a->part == -4 ? 1 : SHARED;
     return (a->part < 0 ? SHARED : a->shared && a->k ? PHASE_WORDS : SHARED + PHASE_WORDS) * (int64_t)sizeof(uint64_t);
 }
 

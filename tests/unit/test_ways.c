@@ -21,6 +21,7 @@ struct seen {
     int64_t tiles; /* of a unit */
     int64_t copy;  /* bytes of what a part packs for itself if it is not shared; 0: it packs nothing */
     bool shares;   /* there is memory that parts can share */
+    bool abreast;  /* heads go side by side */
     atomic_int packed[MOST], done[MOST], wrong, phases[2], packs;
 };
 
@@ -32,8 +33,10 @@ static int64_t units_of(const struct attn_args *a)
 static int64_t workspace(const struct attn_args *a)
 {
     struct seen *s = (struct seen *)(uintptr_t)a->q;
-    if (a->part < -3) /* there are two phases */
+    if (a->part < -4) /* there are two phases */
         atomic_fetch_add(&s->wrong, 1);
+    if (a->part == -4)
+        return s->abreast ? a->kv_heads : 1;
     if (a->part >= 0)
         return OWN + (a->shared ? 0 : s->copy);
     return a->part == -1 ? (s->shares ? units_of(a) * PACKED : 0) : units_of(a) * (a->part == -2 ? PIECES : s->tiles);
@@ -72,17 +75,17 @@ static int run(const struct attn_args *a)
     return 0;
 }
 
-/* Returns in how many parts a run was done. inside: the rows of all heads lie within those of K and V. */
-static int share_out(struct pool *pool, int64_t units, int threads, int64_t tiles, int64_t copy, bool shares, bool inside)
+/* Returns in how many parts a run was done. abreast: the kernel goes through all heads side by side. */
+static int share_out(struct pool *pool, int64_t units, int threads, int64_t tiles, int64_t copy, bool shares, bool abreast)
 {
     struct seen *s = calloc(1, sizeof *s);
     const struct kernel kernel = {.functions = &cpu_kernel_functions, .run = run, .workspace = workspace};
     struct attn_args a = {.size = sizeof a, .batch = 1, .heads = units, .kv_heads = units, .q_len = tiles, .kv_len = 1};
     struct gen_error err;
     assert_non_null(s);
-    *s = (struct seen){.tiles = tiles, .copy = copy, .shares = shares};
+    *s = (struct seen){.tiles = tiles, .copy = copy, .shares = shares, .abreast = abreast};
     a.q = s;
-    a.k_stride[1] = a.v_stride[1] = 1, a.k_stride[2] = a.v_stride[2] = inside ? units : 0;
+    a.k_stride[1] = a.v_stride[1] = 1, a.k_stride[2] = a.v_stride[2] = units; /* what counts is what the kernel says */
     const int64_t size = kernel.functions->workspace(&kernel, &a, threads);
     assert_true(size > 0);
     char *memory = aligned_alloc(128, (size_t)(size + 127) / 128 * 128 + 128), *at = memory + 64; /* as little as is promised */
@@ -143,8 +146,8 @@ static void many_units(void **state)
         assert_int_equal(share_out(NULL, rows[i].units, rows[i].threads, 1, 0, true, false), rows[i].parts);
 }
 
-/* Where heads lie side by side, a part is as many as leave four parts for each thread: of 40 heads in five splits each 20, and of
- * what is joined 5; of 8 heads 4, and 1. Kernels that pack do as ever. */
+/* Where a kernel goes through heads side by side, a part is as many as leave four parts for each thread: of 40 heads in five
+ * splits each 20, and of what is joined 5; of 8 heads 4, and 1. Kernels that pack do as ever. */
 static void heads_side_by_side(void **state)
 {
     (void)state;
