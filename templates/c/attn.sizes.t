@@ -192,6 +192,8 @@
 %# Keys as vectors with 16 numbers of each of four keys, so that sums of these stand in its quarters; rows of queries have each eight of their
 %# columns four times then. Under four rows that is fewer instructions than sums across lanes, if heads are not wide.
 % let IN_FOURS = QUARTERS or COUPLES and R == 4 and (CODES or INTEGERS and HD <= 128) ? 1 : 0
+%# What makes the scores of a tile, unless these are sums of integers that are exact enough.
+% let SCORES_BY = CODES ? "score_codes" : QUARTERS and TILED and not INTEGERS ? "score_quarters" : "score_rows"
 % let LDH = IN_FOURS ? 4*LDW : LDW
 % let ADDS = has_op("dotwords")
 %# Rows of queries are copied to so many elements each, with zeros behind them, before they are packed.
@@ -324,8 +326,10 @@
 % if CODES and not IN_FOURS
 % micro in_eights
 % end
-% if CODES
+% if SCORES_BY == "score_codes"
 % micro score_codes with MR = W
+% elif SCORES_BY == "score_quarters"
+% micro score_quarters
 % else
 % micro score_rows with MR = W
 % end
@@ -398,9 +402,6 @@
 % end
 % if QUARTERS or INTEGERS and IN_FOURS
 % micro in_quarters
-% end
-% if QUARTERS and not INTEGERS
-% micro score_quarters
 % end
 % if INTEGERS
 % micro pack_integers

@@ -235,9 +235,16 @@ static void total(const struct rows *x, int64_t heads, const struct space *w, fl
 {
     const struct attn_args *a = x->a;
     float unused;
-    for (int64_t h = 0; h < heads; h++)
-        begin(x, w->o + h * ${FEW_RESULT/4});
-    for (int64_t split = x->from / ${SPLIT}; split * ${SPLIT} < x->end; split++) {
+    int64_t split = x->from / ${SPLIT}, splits = over(x->end, ${SPLIT});
+% if not INVARIANT
+    if (!shared && splits - split == 1) { /* nothing is to be joined */
+        walk(x, heads, w, split, w->o);
+        split = splits;
+    } else
+% end
+        for (int64_t h = 0; h < heads; h++)
+            begin(x, w->o + h * ${FEW_RESULT/4});
+    for (; split < splits; split++) {
         float *part = shared ? shared + split * a->kv_heads * ${FEW_RESULT/4} : w->part;
         if (!shared)
             walk(x, heads, w, split, part);

@@ -3,11 +3,17 @@
  * it sees, the key that the lane is of; and how many keys there are to a vector. */
 static void limits(const struct rows *x, int64_t t, int64_t j, int64_t n, int32_t *to)
 {
-    for (int64_t l = 0; l < ${W}; l++) {
-        int64_t i = query_of(x, t + l % ${R}), end = least(n, end_key(x->s, i) - j), from = first_key(x->s, i) - j;
+    int all = j >= x->seen_from && j + n <= x->seen_end; /* are seen by every row */
+    for (int64_t l = 0; l < ${R}; l++) {
+        int64_t i = all ? 0 : query_of(x, t + l), end = all ? n : least(n, end_key(x->s, i) - j), from = all ? 0 : first_key(x->s, i) - j;
         to[l] = (int32_t)(end < 0 ? 0 : end), to[${W} + l] = (int32_t)(from < 0 ? 0 : least(from, n));
-        to[${2*W} + l] = (int32_t)(l / ${R}), to[${3*W} + l] = ${KB};
     }
+% if W > R
+    for (int64_t l = ${R}; l < ${W}; l++)
+        to[l] = to[l - ${R}], to[${W} + l] = to[${W} + l - ${R}];
+% end
+    for (int64_t l = 0; l < ${W}; l++)
+        to[${2*W} + l] = (int32_t)(l / ${R}), to[${3*W} + l] = ${KB};
 }
 
 /* The n keys of a tile from key j on, and their values: where each piece of them begins, and what is fetched meanwhile. */
@@ -74,7 +80,13 @@ static void one_tile(const struct rows *x, const struct space *w, int64_t t, con
 % if SCALED
     scales_of(x, j, n, s);
 % end
-    ${CODES ? "score_codes" : "score_rows"}(q, y->k, s, y->ldk, y->ldk);
+% if INTEGERS and not BYTE_TILES
+    ${IN_FOURS ? "score_eights" : "score_integers"}((const int32_t *)(void *)(q + ${INTS}), y->k, s, q + ${FACTORS}, y->ldk, y->ldk);
+    if (!(q[${FACTORS + W}] * q[${FACTORS + W + 1}] <= 9.765625e-4f))
+        score_rows(q, y->k, s, y->ldk, y->ldk);
+% else
+    ${SCORES_BY}(q, y->k, s, y->ldk, y->ldk);
+% end
 % if MODIFY
     modify(x, w, s, t, j, n);
 % end

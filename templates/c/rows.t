@@ -178,7 +178,8 @@ static const ${CKV} *keys_at(const struct attn_args *a, const struct sequence *s
         return head + j * ${BLOCKS ? "*ld" : "stride[2]"};
 % let AT_ROW_R = "(j + r) * stride[2]"
 % end
-    memset(copy, 0, (size_t)(all * padded) * sizeof *copy);
+    int64_t filled = width == padded ? n : 0; /* rows that need no zeros */
+    memset(copy + filled * padded, 0, (size_t)((all - filled) * padded) * sizeof *copy);
     for (int64_t r = 0; r < n; r++)
         memcpy(copy + r * padded, head + ${AT_ROW_R}${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, (size_t)width * sizeof *copy);
     *ld = padded;
