@@ -124,13 +124,16 @@ static double coupled(const struct variant *v, const struct cpu *cpu)
     const int32_t *f = v->field;
     if (!f[F_SPLIT] || !variant_may_couple(v, (enum isa)f[F_ISA]))
         return 1;
-    if (dtype_values(kv) > 1 && f[F_ROWS] > 4)
-        return 1;
+    const bool wide_rows = f[F_ROWS] == 16 && f[F_HEAD_DIM] > 128; /* whose queries do not stay in the nearest cache */
+    if (dtype_values(kv) > 1 && (f[F_ROWS] > 4 || variant_head_dim_v(v) > 256))
+        return wide_rows ? 1.4 : 1;
     if (kv == DTYPE_FP8 && (f[F_VECS] % 4 || f[F_HEAD_DIM] % 16 || variant_head_dim_v(v) % 16))
         return 1;
     if (maker_of(cpu)->dot_rate < 1)
         return 1.2;
-    return kv == DTYPE_INT8 ? 0.86 : kv == DTYPE_Q8_0 ? 0.7 : kv == DTYPE_FP8 ? 0.5 : 0.52;
+    if (kv == DTYPE_INT8)
+        return 0.86 * (f[F_ROWS] < 16 ? 1 : wide_rows ? 1.8 : 1.35);
+    return kv == DTYPE_Q8_0 ? 0.7 : kv == DTYPE_FP8 ? 0.5 : 0.52;
 }
 
 static struct shape read_shape(const struct variant *v, const struct tune_target *t, const struct cpu *cpu)
