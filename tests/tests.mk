@@ -30,7 +30,7 @@ $(BENCHES): $(BIN)/tests/bench/%: $(OBJ)/tests/bench/%.o $(BENCH_SUPPORT) $(test
 # Allocations of this program's objects go by tests/kit/starve.c; those of shared libraries do not.
 starved = malloc calloc realloc aligned_alloc strdup strndup asprintf free mmap munmap newlocale freelocale opendir \
           fdopendir closedir pthread_create
-$(BIN)/tests/unit/test_allocation: private LDFLAGS += $(starved:%=-Wl,--wrap=%)
+$(BIN)/tests/unit/test_allocation $(BIN)/tests/unit/test_threads: private LDFLAGS += $(starved:%=-Wl,--wrap=%)
 
 # Kernels that it loads call its functions.
 calling = emulated invariant sm80_parts narrow_parts sm90_parts split_parts strip_parts once_parts bound_parts
