@@ -226,8 +226,8 @@
 % let FEW_V = FEW_K + round_up(BYTE_TILES ? max(BK*KEY, ALONGSIDE*4 + BK*64 + 4096 + (BLOCKS ? BK*HD : 0)) : TILES ? max(BK*KEY, APART*4 + COLS*32) : BK*KEY*(NARROW ? 1 : SIZE), 64)
 % let FEW_STAGE = FEW_V + round_up(BK*VALUE*(NARROW ? 1 : SIZE), 64)
 %# Invariant kernels read or pack some keys, and some values, at a time, and have scores of all blocks of queries. Values that are floats
-%# when they are read stay where they are.
-% let SOME = (ACROSS or WIDENS) and DIRECT and BK % 32 == 0 ? 32 : max(W, 16)
+%# when they are read stay where they are. A page may have no more than 16 rows.
+% let SOME = (ACROSS or WIDENS) and DIRECT and BK % 32 == 0 and (NARROW or not PAGED) ? 32 : max(W, 16)
 %# Whether there is a whole panel of columns of values.
 % let WHOLE = DIRECT and (PANELS > 1 or LAST == NV) ? 1 : 0
 %# Whether values of a whole tile of keys can be met by one call.
@@ -251,8 +251,8 @@
 % let TWOS = has_op("two") and TROW == "bf16" and not PAIRS and not WORDS
 %# How many keys ahead: 64 rather than 128, which take 1.01 to 1.15 times as long on a Xeon. Keys in fours are fetched 16 ahead into the
 %# nearest cache, and 64 ahead into L2: from L3 the first alone is faster, from memory the second alone. Values are fetched as many ahead
-%# as are read at a time, CHUNK_LINES lines in each step.
-% let NEAR = FOURS and not NARROW and has_op("fetchnear")
+%# as are read at a time, CHUNK_LINES lines in each step; in pages twice as many, into L2 alone, as what is further on lies in others.
+% let NEAR = FOURS and not NARROW and not PAGED and has_op("fetchnear")
 % let AWAY = ACROSS ? 32 : NEAR ? 16 : FOURS ? 64 : (DIRECT and NR > 32 ? 1 : 2)*NR
 % let FURTHER = 48
 % let CHUNK_LINES = ceil_div(SOME*VALUE, LINE*max(1, PANELS - (LAST == NV ? 0 : 1))*(R/VR)*ceil_div(SOME, U*PER))

@@ -159,6 +159,23 @@ static void soft(const struct rows *x, const struct space *w, int64_t t, int64_t
     softmax(s, ${PAIRS ? "w->p + t * " : "s"}${PAIRS ? BK/2 : ""}, row, steps);
 }
 
+% if DIRECT and PAGED and not NARROW
+/* Returns where ${SOME} values from row j on lie, to be fetched while those are read that lie here, ld elements apart. If they lie in several pages,
+ * or otherwise, it fetches them at once, and returns the place that is read. */
+static const ${CKV} *values_ahead(const struct rows *x, const ${CKV} *head, int64_t j, const ${CKV} *here, int64_t ld)
+{
+    const int64_t *stride = x->a->v_stride, size = x->a->features->page_size, end = least(j + ${SOME}, x->s->keys);
+    const int32_t *pages = x->a->features->pages + x->s->b * x->a->features->page_stride;
+    if (j + ${SOME} == end && j % size + ${SOME} <= size && stride[2] == ld)
+        return head + pages[j / size] * stride[0] + j % size * stride[2];
+    for (int64_t some; j < end; j += some) {
+        some = least(end - j, size - j % size);
+        fetch_rows(head + pages[j / size] * stride[0] + j % size * stride[2], stride[2], some);
+    }
+    return here;
+}
+
+% end
 /* All rows meet the keys of one split; o is the blocks of their results. */
 static void walk(const struct rows *x, int64_t heads, const struct space *w, int64_t split, float *o)
 {
@@ -283,17 +300,17 @@ static void walk(const struct rows *x, int64_t heads, const struct space *w, int
             ld = ${LDV};
 % else
             const ${CKV} *v = keys_at(x->a, x->s, head, x->a->v_stride, j + c, some, ${STEP}, ${HDV}, ${LDO}, &ld, (${CKV} *)(void *)w->v);
+% if PAGED
+            next = values_ahead(x, head, j + c + ${2*SOME}, v, ld);
+% else
             next = v + ${SOME} * ld; /* fetched ahead; nothing is read, wherever that is */
-% if WHOLE
-            if (ld != ${LDO})
-                fetch_rows(next, ld, ${SOME}), next = v;
 % end
 % end
             for (int64_t t = 0; t < x->count; t += ${MR}) {
                 float *to = o + t / ${MR} * ${RESULTS};
                 const float *p = ${PAIRS ? "w->p + t * " : "w->s + t * "}${PAIRS ? BK/2 : BK} + c${PAIRS ? " / 2" : ""};
 % if WHOLE
-                if (some == ${STEP}) {
+                if (some == ${STEP}${WIDENS ? "" : " && ld == "}${WIDENS ? "" : LDO}) {
 % if AT_ONCE and not WIDENS
                     add_all(p, v, to, next, ld, all / ${SOME});
 % else
