@@ -14,6 +14,9 @@ struct worker {
     uint shared;
     __local uchar *memory; /* the same */
     int item, warp, lane${PARTS_V > 1 ? ", columns" : ""};
+% if SOFTCAP
+    int small; /* the cap is at most SMALL_CAP */
+% end
     float scale${SOFTCAP ? ", ratio" : ""}${NARROW ? (INVARIANT ? ", unit[" : ", unit") : ""}${NARROW and INVARIANT ? 2*FR : ""}${NARROW and INVARIANT ? "]" : ""};${NARROW ? (INVARIANT ? " /* unit: what a row's output is to be multiplied by */" : " /* unit: what output is to be multiplied by */") : ""}
 % if PACKED
     int queries;           /* how many the sequence has */
@@ -67,7 +70,7 @@ INLINED struct worker part_of(__local uchar *memory, const struct tile *x, const
     p.scale = fmax(fabs(a->scale)${BY_LOG2E}, FLT_MIN); /* exponentials are powers of two; not 0, since -inf * 0 would be NaN */
 % end
 % if SOFTCAP
-    p.ratio = a->scale${MADE_UP} / features->softcap;
+    p.ratio = ratio_of(a->scale${MADE_UP}, features->softcap), p.small = features->softcap <= SMALL_CAP;
 % end
     return p;
 }

@@ -11,12 +11,21 @@ INLINED int interval(int i, int keys, int offset)
 }
 
 % if SOFTCAP
-/* tanh x = e / (e + 2), where e = exp(2x) - 1 = 2**y - 1. With y = n + r that is 2**n * (2**r - 1) + (2**n - 1), a sum
- * without cancellation. 2**r - 1 is r times a polynomial (relative error 1.1e-8), so that tanh x is close to x near 0. From
- * 2**y = 2**30 on the result is 1, and from 2**-30 down it is -1. */
-INLINED float tanh_fast(float x)
+/* The largest cap of which tanh_near is exact enough: a score is then off by 2**-14 at most, where rounding a probability to f16 changes
+ * it by 2**-12 of itself. */
+#define SMALL_CAP 128.0f
+
+/* tanh x by y = 2x log2 e, off by 2**-21 at most. */
+INLINED float tanh_near(float y)
 {
-    const float y = within30(x * 2.88539008f), shifted = y + 12582912.0f; /* floats this large are whole numbers */
+    return fma(-2.0f, reciprocal(exp2_fast(y) + 1.0f), 1.0f);
+}
+/* The same by the same number, and exact relative to itself, too: tanh x = e / (e + 2), where e = exp(2x) - 1 = 2**y - 1. With y = n + r that is 2**n * (2**r - 1) +
+ * (2**n - 1), a sum without cancellation. 2**r - 1 is r times a polynomial (relative error 1.1e-8), so that tanh x is close to x
+ * near 0. From 2**y = 2**30 on the result is 1, and from 2**-30 down it is -1. */
+INLINED float tanh_fast(float twice)
+{
+    const float y = within30(twice), shifted = y + 12582912.0f; /* floats this large are whole numbers */
     const float r = y - (shifted - 12582912.0f), two_n = as_float((as_int(shifted) << 23) + 0x3f800000);
     float p = fma(0.000154035124f, r, 0.00133907355f);
     p = fma(p, r, 0.00961823749f), p = fma(p, r, 0.0555035743f);
@@ -24,27 +33,39 @@ INLINED float tanh_fast(float x)
     const float e = fma(p * r, two_n, two_n - 1.0f);
     return e * reciprocal(e + 2.0f);
 }
-
-% if SPLIT
-/* tanh of scores divided by the cap, for the first so many rows; ratio is the scale divided by the cap. */
-INLINED void cap(float *s, float ratio, int rows)
+/* What scores are multiplied by for that: twice their scale divided by the cap, as a power of two. */
+INLINED float ratio_of(float scale, float softcap)
 {
+    return fmin(fmax(scale / softcap * 2.88539008f, -FLT_MAX), FLT_MAX);
+}
+
+/* tanh of scores times ratio${SPLIT ? ", for the first so many rows" : ""}; small: whether the cap is at most SMALL_CAP. */
+INLINED void cap(float *s, float ratio, int small${SPLIT ? ", int rows" : ""})
+{
+% if SPLIT
     #pragma unroll
     for (int r = 0; r < 2; r++)
-        if (8 * r < rows)
-            #pragma unroll
-            for (int n = 2 * r; n < ${NS}; n += 4)
-                s[n] = tanh_fast(s[n] * ratio), s[n + 1] = tanh_fast(s[n + 1] * ratio);
-}
+        if (8 * r < rows) {
+            if (small)
+                #pragma unroll
+                for (int n = 2 * r; n < ${NS}; n += 4)
+                    s[n] = tanh_near(s[n] * ratio), s[n + 1] = tanh_near(s[n + 1] * ratio);
+            else
+                #pragma unroll
+                for (int n = 2 * r; n < ${NS}; n += 4)
+                    s[n] = tanh_fast(s[n] * ratio), s[n + 1] = tanh_fast(s[n + 1] * ratio);
+        }
 % else
-/* tanh of scores divided by the cap; ratio is the scale divided by the cap. */
-INLINED void cap(float *s, float ratio)
-{
-    #pragma unroll
-    for (int n = 0; n < ${NS}; n++)
-        s[n] = tanh_fast(s[n] * ratio);
-}
+    if (small)
+        #pragma unroll
+        for (int n = 0; n < ${NS}; n++)
+            s[n] = tanh_near(s[n] * ratio);
+    else
+        #pragma unroll
+        for (int n = 0; n < ${NS}; n++)
+            s[n] = tanh_fast(s[n] * ratio);
 % end
+}
 
 % end
 struct row_states {
