@@ -122,7 +122,7 @@ endif
 # Where the compiler has a thread sanitizer, what threads do at once is looked at by it: all together, and the pool, runs, contexts,
 # libtcc and the compilers of the system alone.
 RACES = $(OBJ)/races
-RACING = races threads execute context tcc cc
+RACING = races threads execute execute_refused context tcc cc
 has-race-sanitizer = $(shell echo 'int main(void) { return 0; }' | \
 	$(CC) -fsanitize=thread -x c - -o /dev/null 2>/dev/null && echo yes)
 race-tests = $(if $(has-race-sanitizer),$(RACING:%=$(RACES)/bin/tests/unit/test_%))
