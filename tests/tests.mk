@@ -107,7 +107,7 @@ SANITIZED_DIRS = unit e2e
 SANITIZED_TESTS := $(filter-out %/test_vendor,$(filter $(SANITIZED_DIRS:%=$(BIN)/tests/%/test_%),$(TESTS)))
 # These run under the sanitizers alone. test_allocation looks for what sanitizers see best, and is long. The others ask the same of the
 # generator's steps from text to text in both builds, and the plain build's generator is held to the gallery's bytes.
-SANITIZED_ALONE = $(addprefix %/test_,allocation apart launch micro_language registers rules spec template weave)
+SANITIZED_ALONE = $(addprefix %/test_,allocation apart launch micro_damaged micro_language registers rules spec template weave)
 SANITIZED = $(OBJ)/sanitized
 sanitized-tests = $(SANITIZED_TESTS:$(BIN)/%=$(SANITIZED)/bin/%)
 sanitized-make = $(make) OBJ=$(SANITIZED) BIN=$(SANITIZED)/bin LIB=$(SANITIZED)/lib \
