@@ -9,4 +9,4 @@ for python in ${PYTHON:-} python3 /usr/bin/python3; do
 done
 [[ -n $python ]] || { echo '1..1'; echo 'not ok 1 - a Python with NumPy; `make deps` installs python3-numpy'; exit 1; }
 export PYTHONPATH=$PWD/runtime/python PYTHONDONTWRITEBYTECODE=1
-exec "$python" tests/python/run.py test_abi.py test_numpy.py 2>&1
+exec "$python" tests/python/run.py test_abi.py test_numpy.py test_surroundings.py 2>&1
