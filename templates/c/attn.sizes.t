@@ -22,17 +22,22 @@
 % let ROUNDED = 4*W
 %# Minus what is subtracted, as softmax adds it.
 % let LESS = OPENS ? 5*W : 4*W
-% let STATE = (OPENS ? 5*W : 4*W) + (KNOWN ? W : 0)
+%# Where bits are a promise, probabilities are times the scales of values, and rounded again, instead of values: few queries then multiply what
+%# is stored. Behind all else in a state (BORNE) is the sum of the sizes of these before that, and then as they are rounded.
+% let WEIGHS = OPENS and INVARIANT and not BLOCKS and has_op("couplef") ? 1 : 0
+% let BORNE = (OPENS ? 5*W : 4*W) + (KNOWN ? W : 0)
+% let STATE = BORNE + WEIGHS*2*W
 % let LDP = BK/PER
 %# Narrow keys that are pairs are bf16 without an error, as they are stored in blocks, or times a power of two. What is left of the
 %# scales is a row of a panel, behind the BLOCK_SLOTS rows of slots that it belongs to (of int8 and fp8 one row behind all, from 1 up to 2
 %# mostly), and multiplies sums of products. Values are times their scales, rounded to bf16 as outputs are: a row that sees one key
-%# alone then has what it would have without. Probabilities that were times scales would be rounded beside.
+%# alone then has what it would have without. Probabilities that were times scales would be rounded beside (but WEIGHS).
 % let KEY_SCALES = OPENS ? (BLOCKS ? HD/VALUES : 1) : 0
 % let BLOCK_SLOTS = BLOCKS ? VALUES/PER : LDQ
 % let KEY_ROWS = LDQ + KEY_SCALES
 % let KTILE = BK*KEY_ROWS
-% let VTILE = PANELS*LDP*NR
+%# Scales of values that probabilities are times lie behind a tile's values.
+% let VTILE = PANELS*LDP*NR + WEIGHS*BK
 % let ROW = OPENS ? W*max(LDQ, LDV/2) : W*max(LDQ*PER, LDO)
 % let STAGE = max(ROW + (NARROW ? ceil_div(max(LDQ*PER, LDV), 4) : 0), BIAS != "none" or MASK ? MR*BK : 0)
 %# Whether few queries have micro-kernels of their own, which sum in another order.
@@ -82,13 +87,13 @@
 % let HELD = max(0, min(DQ, (REGISTERS - W - 4 - 3*PARTED - SPARE)/R))
 % let PARTED_Q = max(PARTED, PARTS_K)*(DQ - DQ % 2)
 %# Whether few queries make pairs of narrow numbers while they multiply them, in the order of prompts, which bits that are a promise want.
-% let WIDENS = OPENS and SPLIT and INVARIANT and not BLOCKS and has_op("lowsp") ? 1 : 0
+% let WIDENS = WEIGHS and SPLIT
 %# Whether few queries make values by tables too, in that order of columns.
 % let EIGHTS_V = WIDENS and TKV == "fp8" and HDV % 64 == 0 and NV % 4 == 0 ? 1 : 0
 %# Invariant kernels that split keys part the even and the odd elements of values only, and only where they read these in place.
 % let DIRECT = SPLIT and INVARIANT and (not NARROW or WIDENS) and (not PAIRS or NV % 2 == 0 or PANELS == 1)
 % let PARTED_V = PARTED or DIRECT and REGISTERS and not PAIRS and TKV == "bf16" and (NV % 2 == 0 or PANELS == 1) ? 1 : 0
-% let PARTED_O = EIGHTS_V ? 0 : (FEW or DIRECT) and PAIRS or PARTED_V ? CV - CV % 2 : 0
+% let PARTED_O = WIDENS ? 0 : (FEW or DIRECT) and PAIRS or PARTED_V ? CV - CV % 2 : 0
 % let SIZE = type_bytes(TKV)
 %# Lines of the cache that a row of keys takes (in plain C a fetch is only a call), and a pass over values fetches of a row: all passes together the whole.
 %# A row of keys, and of values, in elements of their C type.
@@ -427,7 +432,7 @@
 % assert not PAIRS or BK/W % 2 == 0, "tile.k must hold an even number of vectors where the ISA multiplies pairs"
 % assert not WIDENS or DIRECT, "micro.vecs must be even where keys are split and narrow ones are pairs with invariant"
 % if WIDENS
-% micro round_values
+% micro pair_values
 % elif OPENS and BLOCKS
 % micro open_stored with N = HD
 % micro open_rows with N = HDV
@@ -500,6 +505,9 @@
 % micro softmax_words
 % else
 % micro softmax
+% end
+% if WEIGHS
+% micro scale_probs
 % end
 % micro cut
 % if DIRECT

@@ -157,6 +157,9 @@ static void soft(const struct rows *x, const struct space *w, int64_t t, int64_t
         cut(s, ends, steps);
     }
     softmax(s, ${PAIRS ? "w->p + t * " : "s"}${PAIRS ? BK/2 : ""}, row, steps);
+% if WEIGHS
+    scale_probs(w->p + t * ${BK/2}, row, w->c + ${BK}, steps);
+% end
 }
 
 % if DIRECT and PAGED and not NARROW
@@ -293,7 +296,7 @@ static void walk(const struct rows *x, int64_t heads, const struct space *w, int
                 break;
             }
 % end
-            round_values(from, v, w->c + ${BK} + c, ld, ${SOME});
+            pair_values(from, v, ld, ${SOME});
             next = from + ${SOME} * ld; /* fetched ahead; nothing is read, wherever that is */
             if (ld != ${LDV})
                 fetch_rows(next, ld, ${SOME}), next = from;

@@ -36,7 +36,14 @@ static void pack(const struct attn_args *a, const struct space *w, const struct 
         float *panel = w->k + j / ${NR} * ${KEY_ROWS*NR} + j % ${NR};
         open_keys(a, s, g, j, n, stage, panel + ${(BLOCKS ? BLOCK_SLOTS : LDQ)*NR});
         pack_k(stage, panel, ${LDQ*PER});
+% if WEIGHS
+        float *scales = w->v + j / ${BK} * ${VTILE} + ${VTILE - BK};
+        if (j % ${BK} == 0)
+            memset(scales, 0, ${4*BK});
+        open_values(a, s, g, j, n, stage, scales + j % ${BK});
+% else
         open_values(a, s, g, j, n, stage);
+% end
 % elif NARROW
         int64_t n = end < j ? 0 : least(${W}, end - j);
         open_keys(a, s, g, j, n, (float *)w->stage);

@@ -67,17 +67,18 @@ static void ${v ? "open_values" : "open_keys"}(const struct attn_args *a, const 
 % let X = v ? "v" : "k"
 % let WIDTH = v ? HDV : HD
 % let STEP = v ? LDV : LDQ*PER
-% let WHAT = v ? "each number rounded" : SCALED and EIGHTS ? "a 256th of what is stored" : SCALED and not INVARIANT ? "what is stored, times a power of two" : "what is stored"
+% let ASIDE = not v or WEIGHS
+% let WHAT = v and not WEIGHS ? "each number rounded" : SCALED and (v ? TKV == "fp8" : EIGHTS) ? "a 256th of what is stored" : SCALED and not INVARIANT ? "what is stored, times a power of two" : "what is stored"
 
 /* ${v ? "Values" : "Keys"} j to j + n - 1 of KV head g as ${W} rows of bf16, and zeros where there are fewer: ${WHAT}.
-% if v
+% if not ASIDE
  */
 % elif SCALED
  * ${INVARIANT ? "Their scales go" : "What is left of their scales goes"} beside. */
 % else
  * Their scales go beside, into columns of a panel. */
 % end
-static void ${v ? "open_values" : "open_keys"}(const struct attn_args *a, const struct sequence *s, int64_t g, int64_t j, int64_t n, uint16_t *to${v ? "" : ", float *beside"})
+static void ${v ? "open_values" : "open_keys"}(const struct attn_args *a, const struct sequence *s, int64_t g, int64_t j, int64_t n, uint16_t *to${ASIDE ? ", float *beside" : ""})
 {
     const ${CKV} *head = (const ${CKV} *)a->${X} + (s->${X}_at + g * a->${X}_stride[1])${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
 % if SCALED
@@ -103,9 +104,12 @@ static void ${v ? "open_values" : "open_keys"}(const struct attn_args *a, const 
 % end
 % if SCALED
         const float *from = scales + row_of(a, s, a->features->${X}_scales_stride, j + r);
-% if v
+% if not ASIDE
         for (int64_t i = 0; i < m; i++)
             factors[i] = from[i * a->features->v_scales_stride[2]];
+% elif v
+        for (int64_t i = 0; i < m; i++)
+            factors[i] = ${TKV == "fp8" ? "0.00390625f" : "1.0f"}, beside[r + i] = from[i * a->features->v_scales_stride[2]];
 % else
 % if INVARIANT
         for (int64_t i = 0; i < m; i++)
@@ -120,10 +124,10 @@ static void ${v ? "open_values" : "open_keys"}(const struct attn_args *a, const 
 % end
     }
     memset(to + n * ${STEP}, 0, (size_t)(${W} - n) * ${2*STEP});
-% if SCALED and not v
+% if SCALED and ASIDE
     for (int64_t r = n; r < ${W}; r++)
         beside[r] = 0.0f;
-% elif not v
+% elif ASIDE
     for (int64_t i = 0; n < ${W} && i < ${KEY_SCALES}; i++)
         memset(beside + i * ${(BLOCK_SLOTS + 1)*NR} + n, 0, (size_t)(${W} - n) * sizeof *beside);
 % end

@@ -1,6 +1,6 @@
 %# Some rows of queries meet one tile of keys: which micro-kernels are called, and in what order. See tiles.t.
 /* Where ${MR} rows of queries meet a tile of keys: these, the scores, the outputs and the state of the rows. */
-struct place { const float *q, *k, *v; float *s, *p, *o, *row; };
+struct place { const float *q, *k, *v; float *s, *p, *o, *row;${WEIGHS ? " const float *scales;" : ""} };
 
 /* ${MR} rows of queries meet n keys${MODIFY ? ", from key j on; they are rows i, i + 1 and so on of the tile of queries" : ""}. All rows see the first `seen` of these keys. Of the rest row r
  * sees those below ends[r]${WINDOW ? " and not below ends[" : ""}${WINDOW ? MR : ""}${WINDOW ? " + r]" : ""}, counted from the first one that not all see. */
@@ -31,6 +31,9 @@ static void tile(const struct place *w, int64_t n, int64_t seen, const int32_t *
         softmax_words(w->s, w->p, w->row, w->s + ${BEST}, scale, steps);
 % else
     softmax(w->s, w->p, w->row, steps);
+% if WEIGHS
+    scale_probs(w->p, w->row, w->scales, steps);
+% end
 % end
 % if KNOWN
     n = steps * ${W/U}; /* all pairs that words were made of, which take turns */

@@ -146,11 +146,13 @@ int64_t in_eights_at(int64_t c)
     return c / 64 * 64 + c % 16 / 8 * 32 + c % 64 / 16 * 8 + c % 8;
 }
 
-/* Where a row of values that were rounded has column c: where they were fp8 in that order, of which the even ones come first. */
-int64_t rounded_at(const struct job *j, int64_t c)
+/* Where a row of values that became bf16 has column c: in that order if they were fp8, and otherwise four columns of one
+ * vector and four of the next in turn. */
+int64_t paired_at(const struct job *j, int64_t c)
 {
-    const int64_t at = in_eights_at(c);
-    return j->z.EIGHTS_V ? at / 32 * 32 + at % 2 * 16 + at % 32 / 2 : c;
+    if (j->z.EIGHTS_V)
+        return in_eights_at(c);
+    return c / 32 * 2 + 1 < j->z.CV ? c / 32 * 32 + c % 16 / 4 * 8 + c % 32 / 16 * 4 + c % 4 : c;
 }
 
 int64_t part_of(const struct job *j, int64_t c, int64_t vectors)
@@ -164,11 +166,7 @@ int64_t output_of(const struct job *j, int64_t c, int64_t vectors)
 {
     int64_t w = j->z.W, pair = c / (2 * w), four = c % (2 * w) / 4;
     const int64_t left = vectors % 4, at = c - (vectors - left) * w; /* in what is less than four vectors */
-    if (j->z.EIGHTS_V) {
-        const int64_t place = rounded_at(j, c);
-        return place / 32 * 32 + place % 8 / 4 * 16 + place % 32 / 8 * 4 + place % 4;
-    }
-    if (j->z.CODES && at < 0)
+    if (j->z.EIGHTS_V || (j->z.CODES && at < 0))
         return c / (4 * w) * 4 * w + c % 16 / 4 * w + c % (4 * w) / 16 * 4 + c % 4;
     if (j->z.CODES)
         return left > 1 && at < 2 * w ? c - at + at % 8 / 4 * w + at / 8 * 4 + at % 4 : c;

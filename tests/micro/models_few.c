@@ -233,7 +233,7 @@ static void values(struct job *j, int64_t keys, int64_t ld, int fix)
             for (int64_t k = 0; k < keys; k++) {
                 int64_t p = z->FEW ? prob_at(j, k, i) + (z->PROBS_AT ? c / 32 * z->R * z->BK : 0) : i * z->LDP * z->PER + k;
                 double term = (double)get_prob(j, 0, p) *
-                              (double)(z->WIDENS     ? get(j, 1, k * ld + rounded_at(j, c))
+                              (double)(z->WIDENS     ? get(j, 1, k * ld + paired_at(j, c))
                                        : z->PROBS_AT ? stored_number(j, 1, k * ld, c)
                                                      : number(j, 1, k * ld, c)) /
                               z->SHRUNK;
@@ -285,24 +285,22 @@ static void add_values(struct job *j)
 void add_keys(struct job *j, int64_t keys, int64_t ld, bool is_raw)
 {
     const struct sizes *z = &j->z;
-    const int64_t panels = z->PANELS - (z->LAST != z->NV), scales = (z->SOME_C - z->SOME_P) / 4 + z->BK;
-    slots(j, 0, is_raw ? scales + keys : (z->R - 1) * z->LDP + keys / z->PER);
+    const int64_t panels = z->PANELS - (z->LAST != z->NV);
+    slots(j, 0, (z->R - 1) * z->LDP + keys / z->PER);
     memory(j, 1, z->WIDENS && !is_raw ? DTYPE_BF16 : j->kv, (keys - 1) * ld + units(j, panels * z->NR));
     memory(j, 2, DTYPE_F32, (z->R - 1) * z->LDO + panels * z->NR);
-    for (int64_t k = 0; k < keys && is_raw; k++)
-        set(j, 0, scales + k, random_normal(&j->random));
     for (int64_t i = 0; i < z->R; i++)
         for (int64_t c = 0; c < panels * z->NR; c++) {
             const int64_t at = i * z->LDO + c / z->NR * z->NR + output_of(j, c % z->NR, z->NV);
             double sum = (double)get(j, 2, at), size = fabs(sum);
             for (int64_t k = 0; k < keys; k++) {
                 const double p = (double)get_element(j, 0, i * z->LDP * z->PER + k);
-                const double term = p * (is_raw        ? (double)number(j, 1, k * ld, c) * (double)get(j, 0, scales + k)
+                const double term = p * (is_raw        ? (double)number(j, 1, k * ld, c) / (j->kv == DTYPE_FP8 ? 256 : 1)
                                          : !z->WIDENS ? (double)number(j, 1, k * ld, c)
-                                                      : (double)get(j, 1, k * ld + rounded_at(j, c)));
+                                                      : (double)get(j, 1, k * ld + paired_at(j, c)));
                 sum += term, size += fabs(term);
             }
-            want(j, 2, at, sum, ((double)(keys + 2) * 0x1p-24 + (is_raw ? 0x1.01p-8 : 0)) * size + TINY);
+            want(j, 2, at, sum, (double)(keys + 2) * 0x1p-24 * size + TINY);
         }
 }
 

@@ -199,24 +199,52 @@ static void scale_keys(struct job *j)
     }
 }
 
-/* Narrow values times their scales, rounded. */
-static void round_values(struct job *j)
+/* Narrow values as they are stored, in bf16. */
+static void pair_values(struct job *j)
 {
-    const int64_t n = up_to(j, j->z.SOME), columns = j->z.LDV, ld = columns + j->kind % 3 * 5;
+    const int64_t n = up_to(j, j->z.SOME), columns = j->z.LDO, ld = columns + j->kind % 3 * 5;
     memory(j, 0, j->kv, (n - 1) * ld + columns);
-    memory(j, 1, DTYPE_BF16, n * columns);
-    memory(j, 2, DTYPE_F32, n);
-    integer(j, 3, ld);
-    integer(j, 4, n);
+    memory(j, 1, DTYPE_BF16, n * j->z.LDV);
+    integer(j, 2, ld);
+    integer(j, 3, n);
     for (int64_t i = 0; i < n * columns; i++) {
-        const double x = (double)number(j, 0, i / columns * ld, i % columns) * (double)get(j, 2, i / columns);
-        want(j, 1, i / columns * columns + rounded_at(j, i % columns), x, fabs(x) * 0x1.01p-8);
+        const double x = (double)number(j, 0, i / columns * ld, i % columns) / (j->kv == DTYPE_FP8 ? 256 : 1);
+        want(j, 1, i / columns * j->z.LDV + paired_at(j, i % columns), x, 0);
+    }
+}
+
+/* Probabilities times scales of any sign, among them 0; and both sums. */
+static void scale_probs(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    const int64_t n = up_to(j, z->BK / (2 * z->W)), keys = n * 2 * z->W;
+    slots(j, 0, (z->MR - 1) * z->LDP + n * z->W);
+    memory(j, 1, DTYPE_F32, z->STATE);
+    memory(j, 2, DTYPE_F32, keys);
+    integer(j, 3, n);
+    if (j->kind % 2)
+        set(j, 2, random_below(&j->random, keys), 0.0f);
+    for (int64_t l = z->MR; l < z->W; l++) /* lanes of no row */
+        want_anything(j, 1, z->BORNE + l), want_anything(j, 1, z->BORNE + z->W + l);
+    for (int64_t i = 0; i < z->MR; i++) {
+        const double fix = (double)get(j, 1, z->FIX + i);
+        double sum[2] = {(double)get(j, 1, z->BORNE + i) * fix, (double)get(j, 1, z->BORNE + z->W + i) * fix}, size = 0;
+        for (int64_t k = 0; k < keys; k++) {
+            const int64_t at = i * z->LDP * z->PER + k;
+            const double p = (double)get_element(j, 0, at), scale = (double)get(j, 2, k) * (j->kv == DTYPE_FP8 ? 256 : 1);
+            want_element(j, 0, at, p * scale, fabs(p * scale) * 0x1.01p-8 + TINY);
+            sum[0] += p * fabs(scale), sum[1] += fabs(p * scale), size += fabs(p * scale);
+        }
+        const double error = (size + fabs(sum[0]) + fabs(sum[1])) * (double)(n + 8) * 0x1p-23 + TINY;
+        want(j, 1, z->BORNE + i, sum[0], error);
+        want(j, 1, z->BORNE + z->W + i, sum[1], error + size * 0x1.01p-8);
     }
 }
 
 const struct model panel_models[] = {
     {"scale_keys", scale_keys},
-    {"round_values", round_values},
+    {"pair_values", pair_values},
+    {"scale_probs", scale_probs},
     {"score_panels", score_panels},
     {"score_words", score_words},
     {"pack_fours", pack_fours},
