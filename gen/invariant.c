@@ -15,10 +15,11 @@
  *     avx512, and on avx512bf16 over narrow keys that are floats there, a score has four chains, each of every fourth
  *     element, which are added one after another: then four lanes of a vector can be one row's, and kernels of few queries need
  *     not transpose keys. Where avx512bf16 multiplies pairs a score has 16, of which fours are added first: a vector of a key
- *     then meets one of a row as both lie. Over keys in blocks pairs are one chain for each block. Kernels that split keys sum
- *     across a vector otherwise; invariant ones of other isas pack keys as kernels of many queries do. On the tensor cores a
- *     product is steps of 16 elements, in order, whose own order is the hardware's, whatever the sides of the tile are; of
- *     how many sums it is follows from types and head_dim.
+ *     then meets one of a row as both lie. Over keys in blocks pairs are four chains for each block (on neonbf16 one), since
+ *     a vector then has the same slots of four keys. Kernels that split keys sum across a vector otherwise; invariant ones
+ *     of other isas pack keys as kernels of many queries do. On the tensor cores a product is steps of 16 elements, in order,
+ *     whose own order is the hardware's, whatever the sides of the tile are; of how many sums it is follows from types and
+ *     head_dim.
  *  4. How many shares a row's sum has. In C it is one for each lane of a vector, and tree and width are the isa's. In portable
  *     OpenCL C there would be one for each of group.lanes, and another order in vectors of another width: invariant kernels have
  *     32 shares, of the keys with the same remainder, joined in one order. On the tensor cores a lane has the same columns always.

@@ -87,9 +87,9 @@
 % let HELD = max(0, min(DQ, (REGISTERS - W - 4 - 3*PARTED - SPARE)/R))
 % let PARTED_Q = max(PARTED, PARTS_K)*(DQ - DQ % 2)
 %# Whether few queries make pairs of narrow numbers while they multiply them, in the order of prompts, which bits that are a promise want.
-% let WIDENS = WEIGHS and SPLIT
+% let WIDENS = SPLIT and (WEIGHS or QUARTERED)
 %# Whether few queries make values by tables too, in that order of columns.
-% let EIGHTS_V = WIDENS and TKV == "fp8" and HDV % 64 == 0 and NV % 4 == 0 ? 1 : 0
+% let EIGHTS_V = WIDENS and not BLOCKS and HDV % 64 == 0 and NV % 4 == 0 ? 1 : 0
 %# Invariant kernels that split keys part the even and the odd elements of values only, and only where they read these in place.
 % let DIRECT = SPLIT and INVARIANT and (not NARROW or WIDENS) and (not PAIRS or NV % 2 == 0 or PANELS == 1)
 % let PARTED_V = PARTED or DIRECT and REGISTERS and not PAIRS and TKV == "bf16" and (NV % 2 == 0 or PANELS == 1) ? 1 : 0
@@ -118,9 +118,11 @@
 %# A block of queries is R rows, the scale, and twice the scores of a tile with what they scale the output by; one of results R rows
 %# of output and the state.
 %# With chains, the rows of queries are a multiple of those whose chains are the lanes of a vector.
-% let RV = ACROSS and R == 1 ? 1 : max(1, W/4)
-% let QROWS = CHAINS > 1 ? round_up(R, RV) : R
-% let SCORES = QROWS*LDQ + W + (ACROSS ? RV*W : 0)
+%# Where keys are in quarters, behind the scale each four slots of queries stand four times beside each other, from AT_FOURS on.
+% let RV = (ACROSS or QUARTERED) and R == 1 ? 1 : max(1, W/4)
+% let QROWS = CHAINS > 1 or QUARTERED and SPLIT ? round_up(R, RV) : R
+% let AT_FOURS = QROWS*LDQ + W
+% let SCORES = AT_FOURS + (ACROSS ? RV*W : 0) + (QUARTERED and SPLIT ? 4*QROWS*LDQ : 0)
 % let PROBS = round_up(R*BK + R*U, W)
 %# Behind those, scales of the tile's keys and of its values, each for as many lanes as a key has; with room for what a store writes
 %# beyond. Words that pass through memory on their way to floats have a place behind those, and so has a tile of probabilities, where
@@ -243,7 +245,7 @@
 % let FETCH_AHEAD = SPLIT and INVARIANT
 %# With chains, W keys at a time are read in place, or from where they were made floats; TSEEN: what they are then. In each step of W slots
 %# so many lines are fetched.
-% let FOURS = FETCH_AHEAD and CHAINS > 1
+% let FOURS = FETCH_AHEAD and (CHAINS > 1 or QUARTERED)
 % let FLOATS = FOURS and not PAIRS and TROW != "f32"
 % let TSEEN = FLOATS ? "f32" : TROW
 % let STEP_LINES = ceil_div(W*KEY_LINES, LDQ/W)
@@ -258,7 +260,7 @@
 %# nearest cache, and 64 ahead into L2: from L3 the first alone is faster, from memory the second alone. Values are fetched as many ahead
 %# as are read at a time, CHUNK_LINES lines in each step; in pages twice as many, into L2 alone, as what is further on lies in others.
 % let NEAR = FOURS and not NARROW and not PAGED and has_op("fetchnear")
-% let AWAY = ACROSS ? 32 : NEAR ? 16 : FOURS ? 64 : (DIRECT and NR > 32 ? 1 : 2)*NR
+% let AWAY = ACROSS or QUARTERED ? 32 : NEAR ? 16 : FOURS ? 64 : (DIRECT and NR > 32 ? 1 : 2)*NR
 % let FURTHER = 48
 % let CHUNK_LINES = ceil_div(SOME*VALUE, LINE*max(1, PANELS - (LAST == NV ? 0 : 1))*(R/VR)*ceil_div(SOME, U*PER))
 % let SCORE_STEPS = not NARROW and NR/2*KEY_LINES < SQ/U and SQ/U % 2 == 0 ? 2 : 1
@@ -270,21 +272,24 @@
 %# and the sum so far are in registers: no sum passes through memory. ACROSS_STEPS steps of a chain are written out.
 % let ACROSS_HELD = max(0, min(DQ, (REGISTERS - W - (EIGHTS ? 9 : 4))/RV))
 % let ACROSS_ROWS = MR % 4 == 0 and 17*NV + 1 <= REGISTERS ? 4 : MR % 2 == 0 and 9*NV + 1 <= REGISTERS ? 2 : 1
-% let ACROSS_STEPS = LDQ/W % 4 == 0 ? 4 : LDQ/W % 3 == 0 ? 3 : LDQ/W % 2 == 0 ? 2 : 1
+%# A chain is so many slots, each so many behind the last one in a row of queries.
+% let CHAIN = QUARTERED ? 4 : LDQ/W
+% let CHAIN_STEP = QUARTERED ? 4 : W
+% let ACROSS_STEPS = CHAIN % 4 == 0 ? 4 : CHAIN % 3 == 0 ? 3 : CHAIN % 2 == 0 ? 2 : 1
 % let SOME_K = round_up(FEW_O + FEW_RESULT, 64)
 % let SOME_V = SOME_K + round_up((not FOURS ? KT*KEY_ROWS : NARROW ? STAGE : W*LDQ)*4, 64)
 % let SOME_S = SOME_V + round_up(WIDENS ? SOME*LDV*2 : DIRECT ? SOME*LDO*SIZE : PANELS*SOME/PER*NR*4, 64)
 % let SOME_P = SOME_S + round_up(BQ*BK*4, 64)
-%# Behind probabilities: the scales of a tile's keys and of its values.
+%# Behind probabilities: the scales of a tile's keys and of its values; of values in blocks those of some, four for each.
 % let SOME_C = SOME_P + (PAIRS ? round_up(BQ*BK*2, 64) : 0)
-% let SOME_STAGE = SOME_C + (WIDENS ? 8*BK : 0)
+% let SOME_STAGE = SOME_C + (not WIDENS ? 0 : BLOCKS ? ceil_div(HDV, 4*VALUES)*SOME*16 : 8*BK)
 % let FEW_AT = FEW_STAGE + round_up(max(max(R*LDQ*4, LDO*4), BK*R*4), 64)
 %# Whether scales that lie side by side are spread ${W} at a time.
 % let SPREADS = FEW and SCALED and has_op("orderf") and R <= 8 ? 1 : 0
 %# Lists of the pieces of a split, of keys, values and the scales of both.
 % let LIST = SPLIT/PIECE + BEGUN
 % let FEW_LISTS = PIECED ? round_up((SCALED ? 6 : 4)*8*LIST, 64) : 0
-% let FEW_ALL = not FEW ? SOME_STAGE + round_up(max(max(STAGE, QROWS*LDQ*PER)*4, WIDENS ? max(NR*KEY, SOME*LDV) : NARROW ? 0 : NR*LDQ*PER*SIZE), 64) : FEW_AT + FEW_LISTS
+% let FEW_ALL = not FEW ? SOME_STAGE + round_up(max(max(STAGE, QROWS*LDQ*PER)*4, WIDENS ? max(NR*KEY, SOME*VALUE) : NARROW ? 0 : NR*LDQ*PER*SIZE), 64) : FEW_AT + FEW_LISTS
 % let AT_O = round_up(BQ, W)*LDQ*4
 % let AT_S = AT_O + round_up(BQ*LDO*4, 64)
 %# Behind scores are the largest ones of each row.
@@ -432,6 +437,9 @@
 % assert not PAIRS or BK/W % 2 == 0, "tile.k must hold an even number of vectors where the ISA multiplies pairs"
 % assert not WIDENS or DIRECT, "micro.vecs must be even where keys are split and narrow ones are pairs with invariant"
 % if WIDENS
+% if BLOCKS
+% micro four_times
+% end
 % micro pair_values
 % elif OPENS and BLOCKS
 % micro open_stored with N = HD
@@ -467,7 +475,12 @@
 % elif not DIRECT
 % micro pack_v
 % end
-% if FOURS and ACROSS
+% if FOURS and QUARTERED
+% if IN_PLACE
+% micro score_quartered
+% end
+% micro quartered_again
+% elif FOURS and ACROSS
 % if IN_PLACE
 % micro score_across
 % end
@@ -485,13 +498,13 @@
 % if KNOWN
 % micro score_and_tops with N = NV
 % micro tops_again
-% elif ACROSS
+% elif ACROSS or QUARTERED
 % micro tile_across as score_tile with N = NV
 % else
 % micro score_tile with N = NV
 % end
 % end
-% if WIDENS
+% if WIDENS and WEIGHS
 % micro scale_keys
 % elif FETCH_AHEAD and not FOURS and not OPENS
 % if NARROW
@@ -519,7 +532,9 @@
 % end
 % if WHOLE
 % micro add_some with N = NV
-% if AT_ONCE and WIDENS
+% if AT_ONCE and WIDENS and BLOCKS
+% micro add_quartered with N = NV
+% elif AT_ONCE and WIDENS
 % micro add_narrow with N = NV
 % elif AT_ONCE
 % micro add_all

@@ -27,7 +27,7 @@ static const ${CKV} *ahead_of(const struct rows *x, int64_t j, int64_t n)
 }
 
 % end
-% if WIDENS
+% if WEIGHS
 /* Scales of n keys or values from row j on; and 0 behind them. */
 static void scales_from(const struct rows *x, const float *head, const int64_t *stride, int64_t j, int64_t n, float *to)
 {
@@ -142,7 +142,7 @@ static void soft(const struct rows *x, const struct space *w, int64_t t, int64_t
 {
     float *s = w->s + t * ${BK};
     int64_t steps = over(n, ${PER*W});
-% if WIDENS
+% if WEIGHS
     scale_keys(s, w->c, steps);
 % end
 % if MODIFY
@@ -185,25 +185,25 @@ static void walk(const struct rows *x, int64_t heads, const struct space *w, int
     (void)heads; /* one */
     int64_t end = least(x->end, (split + 1) * ${SPLIT}), j = most(split * ${SPLIT}, x->from / ${BK} * ${BK});
 % if WIDENS or not NARROW
-    const ${CKV} *keys = (const ${CKV} *)x->a->k + x->s->k_at + x->g * x->a->k_stride[1];
+    const ${CKV} *keys = (const ${CKV} *)x->a->k + (x->s->k_at + x->g * x->a->k_stride[1])${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
 % end
 % if IN_TURN
     const int alone = x->count <= ${MR} && x->a->k_stride[2] == ${HD} && x->a->v_stride[2] == ${LDO};
     int64_t scored = 0; /* keys of the tile whose scores were made with the tile before it */
 % end
-% if WIDENS
+% if WEIGHS
     const struct attn_features *f = x->a->features;
 % end
     begin(x, o);
     for (; j < end; j += ${BK}) {
         int64_t n = least(${BK}, end - j);
-% if WIDENS
+% if WEIGHS
         scales_from(x, f->k_scales + x->s->k_scales_at + x->g * f->k_scales_stride[1], f->k_scales_stride, j, n, w->c);
         scales_from(x, f->v_scales + x->s->v_scales_at + x->g * f->v_scales_stride[1], f->v_scales_stride, j, n, w->c + ${BK});
 % end
 % if FOURS
 % if IN_PLACE and (WIDENS or not NARROW)
-        int64_t step = x->count <= ${MR} && n == ${BK} && x->a->k_stride[2] == ${HD} ? ${BK} : ${W}; /* all keys at once, or a few */
+        int64_t step = x->count <= ${MR} && n == ${BK} && x->a->k_stride[2] == ${HD/VALUES} ? ${BK} : ${W}; /* all keys at once, or a few */
 % else
         const int64_t step = ${W};
 % end
@@ -215,24 +215,26 @@ static void walk(const struct rows *x, int64_t heads, const struct space *w, int
             open_keys(x->a, x->s, x->g, j + c, some, w->k);
 % else
             int64_t ld;
-            const ${CKV} *from = keys_at(x->a, x->s, keys, x->a->k_stride, j + c, some, step, ${HD}, ${LDQ*PER}, &ld, (${CKV} *)w->stage);
+            const ${CKV} *from = keys_at(x->a, x->s, keys, x->a->k_stride, j + c, some, step, ${BLOCKS ? KEY : HD}, ${BLOCKS ? KEY : LDQ*PER}, &ld, (${CKV} *)w->stage);
 % end
-% if ACROSS
+% if ACROSS or QUARTERED
+% let AGAIN = QUARTERED ? "quartered_again" : "across_again"
+% let LD = QUARTERED ? "ld, 4 * ld" : "ld"
 % if IN_PLACE
-            if (x->a->k_stride[2] == ${HD}) {
-                score_across(w->q, from, w->s + c, ld, step / ${W});
+            if (x->a->k_stride[2] == ${HD/VALUES}) {
+                ${QUARTERED ? "score_quartered" : "score_across"}(w->q, from, w->s + c, ${LD}, step / ${W});
             } else
 % end
             {
                 if (j + c + ${AWAY} < x->s->keys)
-                    fetch_rows(key_at(x, j + c + ${AWAY}), x->a->k_stride[2], step);
-                across_again(w->q, from, w->s + c, ld);
+                    fetch_rows(key_at(x, j + c + ${AWAY}), x->a->k_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, step);
+                ${AGAIN}(w->q, from, w->s + c, ${LD});
             }
 % else
             score_fours(w->q, from, w->s + c, ahead_of(x, j + c + ${AWAY}, step), ld, step / ${W});
 % end
             for (int64_t t = ${MR}; t < x->count; t += ${MR})
-                ${ACROSS ? "across_again" : "score_again"}(w->q + t / ${MR} * ${QUERIES}, ${FLOATS ? "w->k" : "from"}, w->s + t * ${BK} + c, ${FLOATS ? LDQ : "ld"});
+                ${ACROSS or QUARTERED ? AGAIN : "score_again"}(w->q + t / ${MR} * ${QUERIES}, ${FLOATS ? "w->k" : "from"}, w->s + t * ${BK} + c, ${FLOATS ? LDQ : QUARTERED ? LD : "ld"});
         }
 % else
 % if NARROW
@@ -282,23 +284,23 @@ static void walk(const struct rows *x, int64_t heads, const struct space *w, int
 % end
 % let STEP = AT_ONCE ? "all" : SOME
 % if AT_ONCE
-        const int64_t all = x->count <= ${MR} && n == ${BK} && x->a->v_stride[2] == ${LDO} ? ${BK} : ${SOME}; /* values of all keys at once, or of a few */
+        const int64_t all = x->count <= ${MR} && n == ${BK} && x->a->v_stride[2] == ${LDO/VALUES} ? ${BK} : ${SOME}; /* values of all keys at once, or of a few */
 % end
         for (int64_t c = 0; c < n; c += ${STEP}) {
-            const ${CKV} *head = (const ${CKV} *)x->a->v + x->s->v_at + x->g * x->a->v_stride[1], *next;
+            const ${CKV} *head = (const ${CKV} *)x->a->v + (x->s->v_at + x->g * x->a->v_stride[1])${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, *next;
             int64_t ld, some = least(${STEP}, n - c);
 % if WIDENS
-            const ${CKV} *from = keys_at(x->a, x->s, head, x->a->v_stride, j + c, some, ${STEP}, ${HDV}, ${LDV}, &ld, (${CKV} *)w->stage);
+            const ${CKV} *from = keys_at(x->a, x->s, head, x->a->v_stride, j + c, some, ${STEP}, ${BLOCKS ? VALUE : HDV}, ${BLOCKS ? VALUE : LDV}, &ld, (${CKV} *)w->stage);
             uint16_t *v = (uint16_t *)(void *)w->v;
 % if AT_ONCE
             if (all == ${BK}) {
-                add_narrow(w->p, from, o, ld, ${BK/SOME});
+                ${BLOCKS ? "add_quartered" : "add_narrow"}(w->p, from, o, ${BLOCKS ? "w->c, " : ""}ld, ${BK/SOME});
                 break;
             }
 % end
             pair_values(from, v, ld, ${SOME});
             next = from + ${SOME} * ld; /* fetched ahead; nothing is read, wherever that is */
-            if (ld != ${LDV})
+            if (ld != ${BLOCKS ? VALUE : LDV})
                 fetch_rows(next, ld, ${SOME}), next = from;
             ld = ${LDV};
 % else

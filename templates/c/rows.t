@@ -68,7 +68,7 @@ static void ${v ? "open_values" : "open_keys"}(const struct attn_args *a, const 
 % let WIDTH = v ? HDV : HD
 % let STEP = v ? LDV : LDQ*PER
 % let ASIDE = not v or WEIGHS
-% let WHAT = v and not WEIGHS ? "each number rounded" : SCALED and (v ? TKV == "fp8" : EIGHTS) ? "a 256th of what is stored" : SCALED and not INVARIANT ? "what is stored, times a power of two" : "what is stored"
+% let WHAT = v and not WEIGHS ? "each number rounded" : SCALED and TKV == "fp8" and (v or EIGHTS) ? "a 256th of what is stored" : SCALED and not INVARIANT ? "what is stored, times a power of two" : "what is stored"
 
 /* ${v ? "Values" : "Keys"} j to j + n - 1 of KV head g as ${W} rows of bf16, and zeros where there are fewer: ${WHAT}.
 % if not ASIDE
@@ -113,7 +113,7 @@ static void ${v ? "open_values" : "open_keys"}(const struct attn_args *a, const 
 % else
 % if INVARIANT
         for (int64_t i = 0; i < m; i++)
-            factors[i] = ${EIGHTS ? "0.00390625f" : "1.0f"}, beside[r + i] = from[i * a->features->k_scales_stride[2]]${EIGHTS ? " * 256" : ""};
+            factors[i] = ${EIGHTS and TKV == "fp8" ? "0.00390625f" : "1.0f"}, beside[r + i] = from[i * a->features->k_scales_stride[2]]${EIGHTS and TKV == "fp8" ? " * 256" : ""};
 % else
         split_scales(from, factors, beside + r, a->features->k_scales_stride[2], m);
 % end

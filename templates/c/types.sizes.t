@@ -32,9 +32,12 @@
 %# are multiplied it is the sum of as many as a vector has lanes (ACROSS): a vector of a key then meets one of a row as both lie.
 % let CHAINS = INVARIANT and has_op("fours") and not TILES and not (OPENS and BLOCKS) ? (PAIRS ? W : 4) : 1
 % let ACROSS = CHAINS > 4 ? 1 : 0
-%# Pairs of fp8 codes that few queries make by tables are of the first eight columns of every 16, and of the others; prompts have slots in
+%# Of keys in blocks four keys share a vector then, a quarter for each: a block's sum has four chains, and slots are in the order in which
+%# few queries open a block.
+% let QUARTERED = INVARIANT and OPENS and BLOCKS and has_op("couplef") ? 1 : 0
+%# Pairs of int8 and fp8 that few queries make by tables are of the first eight columns of every 16, and of the others; prompts have slots in
 %# that order, too.
-% let EIGHTS = ACROSS and OPENS and TKV == "fp8" and HD % 64 == 0 ? 1 : 0
+% let EIGHTS = ACROSS and OPENS and HD % 64 == 0 and has_op("someentries") ? 1 : 0
 %# Of rows of bf16 the even and the odd elements of two vectors are then parted, which is the cheaper way to widen them, in kernels for few
 %# queries and in all others.
 % let PARTS_K = CHAINS > 1 and not PAIRS and DTYPE_KV == "bf16" ? 1 : 0

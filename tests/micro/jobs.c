@@ -146,6 +146,23 @@ int64_t in_eights_at(int64_t c)
     return c / 64 * 64 + c % 16 / 8 * 32 + c % 64 / 16 * 8 + c % 8;
 }
 
+/* Where a row of queries has column c of keys in blocks: of each block the lower and the upper four bits of even bytes, and of
+ * odd ones; or the even bytes of its first half, the odd ones, and those of the other half. */
+int64_t in_quarters_at(const struct job *j, int64_t c)
+{
+    if (j->z.QUARTERED && j->kv != DTYPE_Q4_0)
+        return c;
+    const int64_t byte = c % 16, half = c % 32 / 16;
+    const int64_t part = j->kv == DTYPE_Q4_0 ? byte % 2 * 2 + half : half * 2 + byte % 2;
+    return c / 32 * 32 + part * 8 + byte / 2;
+}
+
+/* Where a word of a row is that stands four times: the first of these places. */
+int64_t first_of_four(int64_t i)
+{
+    return i / 8 * 32 + i % 8;
+}
+
 /* Where a row of values that became bf16 has column c: in that order if they were fp8, and otherwise four columns of one
  * vector and four of the next in turn. */
 int64_t paired_at(const struct job *j, int64_t c)
@@ -159,6 +176,8 @@ int64_t part_of(const struct job *j, int64_t c, int64_t vectors)
 {
     if (j->z.EIGHTS)
         return in_eights_at(c);
+    if (j->z.QUARTERED)
+        return in_quarters_at(j, c);
     return parted_at(j, c, j->z.PARTED || j->z.PARTS_K ? vectors / 2 : 0);
 }
 

@@ -48,6 +48,8 @@ void add_specials(struct job *j, int p);
 /* Where element c of a row stands, in which even and odd elements of vectors in turn are parted, or of a row of output even
  * fours of columns and odd ones; and which element of a row of output stands there. */
 int64_t in_eights_at(int64_t c);
+int64_t in_quarters_at(const struct job *j, int64_t c);
+int64_t first_of_four(int64_t i);
 int64_t paired_at(const struct job *j, int64_t c);
 int64_t part_of(const struct job *j, int64_t c, int64_t vectors);
 int64_t output_of(const struct job *j, int64_t c, int64_t vectors);

@@ -81,7 +81,8 @@ static void open_stored(struct job *j)
         const int64_t r = i / j->columns, c = i % j->columns;
         const uint8_t *block = j->arg[0].before + (size_t)(r * ld + c / 32) * dtype_size(j->kv), *b = block + 2;
         const int at = (int)(c % 32), nibble = at < 16 ? b[at % 16] & 15 : b[at % 16] >> 4;
-        want(j, 1, i, j->kv == DTYPE_Q4_0 ? nibble - 8 : ((const int8_t *)b)[at], 0);
+        want(j, 1, r * j->columns + (j->z.QUARTERED ? in_quarters_at(j, c) : c),
+             j->kv == DTYPE_Q4_0 ? nibble - 8 : ((const int8_t *)b)[at], 0);
         want(j, 2, c / 32 * panel + r, (double)dtype_load(DTYPE_F16, block, 0), 0);
     }
 }
@@ -128,6 +129,8 @@ static void split_scales(struct job *j)
 /* Where a slot of a key stands in a panel: those of one chain after another, and behind each block a row of scales. */
 static int64_t slot_at(const struct job *j, int64_t slot)
 {
+    if (j->z.QUARTERED)
+        return slot / 16 * 17 + slot % 4 * 4 + slot % 16 / 4;
     if (j->z.OPENS && j->z.CHAINS == 1)
         return slot + slot / j->z.BLOCK_SLOTS;
     return slot % j->z.CHAINS * (j->z.LDQ / j->z.CHAINS) + slot / j->z.CHAINS;
@@ -136,7 +139,7 @@ static int64_t slot_at(const struct job *j, int64_t slot)
 /* Where an element of a key stands beside those of queries. */
 static int64_t key_part(const struct job *j, int64_t c)
 {
-    return part_of(j, c, j->z.PARTS_K ? j->z.LDQ / j->z.W : 0);
+    return j->z.QUARTERED ? c : part_of(j, c, j->z.PARTS_K ? j->z.LDQ / j->z.W : 0);
 }
 
 /* d[slot][NR], key i in column i */

@@ -267,16 +267,27 @@ static void value_rows(struct job *j)
     values(j, z->BK, ld, 3);
 }
 
+/* So many values of a row in what add_values reads, and how far rows are apart there: rows of bf16 where few queries make these. */
+static int64_t added_units(const struct job *j, int64_t values)
+{
+    return j->z.WIDENS ? values : units(j, values);
+}
+
+static int64_t added_step(const struct job *j, int64_t ld)
+{
+    return j->z.WIDENS ? ld : step(j, ld);
+}
+
 static void add_values(struct job *j)
 {
     const struct sizes *z = &j->z;
     int64_t n = up_to(j, z->BK / (z->U * z->PER)), keys = n * z->U * z->PER;
-    int64_t columns = j->columns * z->W, ld = units(j, columns) + (j->kind % 3) * 5;
+    int64_t columns = j->columns * z->W, ld = added_units(j, columns) + (j->kind % 3) * 5;
     slots(j, 0, (z->VR - 1) * z->LDP + keys / z->PER);
-    memory(j, 1, z->WIDENS ? DTYPE_BF16 : j->kv, (keys - 1) * ld + units(j, columns));
+    memory(j, 1, z->WIDENS ? DTYPE_BF16 : j->kv, (keys - 1) * ld + added_units(j, columns));
     memory(j, 2, DTYPE_F32, (z->VR - 1) * z->LDO + columns);
     memory(j, 3, j->kv, 1);
-    integer(j, 4, step(j, ld));
+    integer(j, 4, added_step(j, ld));
     integer(j, 5, n);
     values(j, keys, ld, -1);
 }
@@ -287,7 +298,8 @@ void add_keys(struct job *j, int64_t keys, int64_t ld, bool is_raw)
     const struct sizes *z = &j->z;
     const int64_t panels = z->PANELS - (z->LAST != z->NV);
     slots(j, 0, (z->R - 1) * z->LDP + keys / z->PER);
-    memory(j, 1, z->WIDENS && !is_raw ? DTYPE_BF16 : j->kv, (keys - 1) * ld + units(j, panels * z->NR));
+    memory(j, 1, z->WIDENS && !is_raw ? DTYPE_BF16 : j->kv,
+           (keys - 1) * ld + (is_raw ? units(j, panels * z->NR) : added_units(j, panels * z->NR)));
     memory(j, 2, DTYPE_F32, (z->R - 1) * z->LDO + panels * z->NR);
     for (int64_t i = 0; i < z->R; i++)
         for (int64_t c = 0; c < panels * z->NR; c++) {
@@ -300,16 +312,16 @@ void add_keys(struct job *j, int64_t keys, int64_t ld, bool is_raw)
                                                       : (double)get(j, 1, k * ld + paired_at(j, c)));
                 sum += term, size += fabs(term);
             }
-            want(j, 2, at, sum, (double)(keys + 2) * 0x1p-24 * size + TINY);
+            want(j, 2, at, sum, ((double)(keys + 2) * 0x1p-24 + (is_raw && j->z.QUARTERED ? 0x1.01p-8 : 0)) * size + TINY);
         }
 }
 
 static void add_apart(struct job *j, int64_t keys)
 {
-    const int64_t ld = units(j, j->z.LDO) + (j->kind % 3) * 5;
+    const int64_t ld = added_units(j, j->z.LDO) + (j->kind % 3) * 5;
     add_keys(j, keys, ld, false);
     memory(j, 3, j->kv, 1);
-    integer(j, 4, step(j, ld));
+    integer(j, 4, added_step(j, ld));
 }
 
 static void add_some(struct job *j)
@@ -330,6 +342,18 @@ static void add_narrow(struct job *j)
     integer(j, 3, step(j, ld));
     integer(j, 4, n);
     add_keys(j, n * j->z.SOME, ld, true);
+}
+
+/* Behind outputs is room for scales. */
+static void add_quartered(struct job *j)
+{
+    const int64_t n = up_to(j, j->z.BK / j->z.SOME), ld = units(j, j->z.LDO) + (j->kind % 3) * 5;
+    integer(j, 4, step(j, ld));
+    integer(j, 5, n);
+    add_keys(j, n * j->z.SOME, ld, true);
+    memory(j, 3, DTYPE_F32, (j->z.HDV + 127) / 128 * 4 * j->z.SOME);
+    for (int64_t i = 0; i < j->arg[3].count; i++)
+        want_anything(j, 3, i);
 }
 
 /* Row i of n vectors whose lane KEY*R + ROW is one score; keys from..limit-1 are seen. The state is argument 1. */
@@ -502,6 +526,7 @@ const struct model few_models[] = {
     {"add_all", add_all},
     {"add_some", add_some},
     {"add_narrow", add_narrow},
+    {"add_quartered", add_quartered},
     {"softmax_rows", softmax_rows},
     {"fetch_starts", fetch_lists},
     {"fetch_scales", fetch_lists},

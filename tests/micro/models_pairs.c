@@ -13,21 +13,6 @@ static double block_scale(const struct job *j, int p, int64_t block)
     return (double)dtype_load(DTYPE_F16, &half, 0);
 }
 
-/* Where a row of queries has column d: of each block the lower and the upper four bits of even bytes, and of odd ones; or the even
- * bytes of its first half, the odd ones, and those of the other half. */
-static int64_t turned(const struct job *j, int64_t d)
-{
-    const int64_t byte = d % 16, half = d % 32 / 16;
-    const int64_t part = j->kv == DTYPE_Q4_0 ? byte % 2 * 2 + half : half * 2 + byte % 2;
-    return d / 32 * 32 + part * 8 + byte / 2;
-}
-
-/* Where a word of a row is that stands four times: the first of these places. */
-static int64_t first_of_four(int64_t i)
-{
-    return i / 8 * 32 + i % 8;
-}
-
 static void in_quarters(struct job *j)
 {
     const struct sizes *z = &j->z;
@@ -37,7 +22,7 @@ static void in_quarters(struct job *j)
     memory(j, 1, DTYPE_F32, z->R * row / 2);
     for (int64_t i = 0; i < z->R; i++)
         for (int64_t d = 0; d < row; d++)
-            memcpy(&to[i * row + turned(j, d)], j->arg[0].before + 2 * (i * row + d), 2);
+            memcpy(&to[i * row + in_quarters_at(j, d)], j->arg[0].before + 2 * (i * row + d), 2);
     for (int64_t i = 0; i < z->R * row / 2; i++)
         want_integer(j, 1, i, (int32_t)(to[2 * i] | (uint32_t)to[2 * i + 1] << 16));
 }
@@ -45,10 +30,10 @@ static void in_quarters(struct job *j)
 static void four_times(struct job *j)
 {
     const struct sizes *z = &j->z;
-    const int64_t row = 2 * z->LDW;
-    memory(j, 0, j->q, z->R * row);
-    memory(j, 1, DTYPE_F32, 2 * z->R * row);
-    for (int64_t i = 0; i < 2 * z->R * row; i++) {
+    const int64_t words = z->QUARTERED ? 2 * z->QROWS * z->LDQ : 2 * z->R * z->LDW;
+    memory(j, 0, j->q, words);
+    memory(j, 1, DTYPE_F32, 2 * words);
+    for (int64_t i = 0; i < 2 * words; i++) {
         int32_t pair;
         memcpy(&pair, j->arg[0].before + 4 * (i / 16 * 4 + i % 4), 4);
         want_integer(j, 1, i, pair);
@@ -144,7 +129,7 @@ static double product(const struct job *j, int64_t i, int64_t key, int64_t ld, d
     const struct sizes *z = &j->z;
     double sum = 0, size = 0;
     for (int64_t d = 0; d < z->HD; d++) {
-        const double term = at(j, i * 2 * z->LDW + turned(j, d)) * (double)number(j, 1, key * ld, d);
+        const double term = at(j, i * 2 * z->LDW + in_quarters_at(j, d)) * (double)number(j, 1, key * ld, d);
         sum += term, size += fabs(term);
     }
     *error = size * (double)(z->W + z->HD / 32 + 12) * 0x1p-24;

@@ -99,6 +99,12 @@ static void pack_fours(struct job *j)
         }
 }
 
+/* Where element `part` of a row of queries stands first, of the four places that it has behind the scale. */
+static int64_t quartered_at(const struct sizes *z, int64_t row, int64_t part)
+{
+    return 2 * (z->AT_FOURS + row * 4 * z->LDQ) + first_of_four(part);
+}
+
 /* Scores of n keys, which are ld elements apart; opened: in the order of queries. Queries, keys and scores are arguments from,
  * from + 1 and from + 2. Queries are rows, or vectors of fours. */
 static void scores_of_fours(struct job *j, int from, int64_t n, int64_t ld, bool opened)
@@ -114,9 +120,10 @@ static void scores_of_fours(struct job *j, int from, int64_t n, int64_t ld, bool
             for (int64_t c = 0; c < columns; c++) {
                 const int64_t part = opened && !z->WIDENS ? c : part_of(j, c, z->DQ), slot = part / z->PER;
                 const int64_t at = z->ACROSS ? i * z->LDQ + slot : four_at(z, i, slot);
-                const double q = (double)get_element(j, from, at * z->PER + part % z->PER);
+                const int64_t element = z->QUARTERED ? quartered_at(z, i, part) : at * z->PER + part % z->PER;
+                const double q = (double)get_element(j, from, element);
                 const double key = z->WIDENS ? (double)number(j, from + 1, k * ld, c) : (double)get(j, from + 1, k * ld + c);
-                const double term = q * key / (z->EIGHTS ? 256 : 1);
+                const double term = q * key / (z->EIGHTS && j->kv == DTYPE_FP8 ? 256 : 1);
                 sum += term, size += fabs(term);
             }
             want(j, from + 2, i * z->BK + k, (double)scale * sum,
@@ -177,6 +184,33 @@ static void across_again(struct job *j)
     integer(j, 3, ld);
 }
 
+/* The same over keys in blocks, ld blocks apart. */
+static void scores_quartered(struct job *j, int64_t n, int64_t ld)
+{
+    const struct sizes *z = &j->z;
+    slots(j, 0, z->SCORES);
+    memory(j, 1, j->kv, (n * z->W - 1) * ld + units(j, z->HD));
+    for (int64_t i = 0; i < z->QROWS * z->LDQ * 4; i++) {
+        uint8_t *at = j->arg[0].before + 4 * (z->AT_FOURS + i);
+        memcpy(at, at - i % 16 / 4 * 16, 4); /* four times the same four slots */
+    }
+    scores_of_fours(j, 0, n * z->W, ld, true);
+    integer(j, 3, step(j, ld));
+    integer(j, 4, 4 * step(j, ld));
+}
+
+static void score_quartered(struct job *j)
+{
+    const int64_t n = up_to(j, j->z.BK / j->z.W);
+    scores_quartered(j, n, units(j, j->z.HD) + j->kind % 3);
+    integer(j, 5, n);
+}
+
+static void quartered_again(struct job *j)
+{
+    scores_quartered(j, 1, units(j, j->z.HD) + j->kind % 3);
+}
+
 /* All values of a tile, and all scores of another one. */
 static void add_and_score(struct job *j)
 {
@@ -194,22 +228,23 @@ static void scale_keys(struct job *j)
     memory(j, 1, DTYPE_F32, keys);
     integer(j, 2, n);
     for (int64_t i = 0; i < z->MR * keys; i++) {
-        const double x = (double)get(j, 0, i / keys * z->BK + i % keys) * (double)get(j, 1, i % keys) * (z->EIGHTS ? 256 : 1);
+        const double scale = (double)get(j, 1, i % keys) * (z->EIGHTS && j->kv == DTYPE_FP8 ? 256 : 1);
+        const double x = (double)get(j, 0, i / keys * z->BK + i % keys) * scale;
         want(j, 0, i / keys * z->BK + i % keys, x, fabs(x) * 0x1p-24 + TINY);
     }
 }
 
-/* Narrow values as they are stored, in bf16. */
+/* Narrow values in bf16, as they are stored, or times the scales of blocks. */
 static void pair_values(struct job *j)
 {
-    const int64_t n = up_to(j, j->z.SOME), columns = j->z.LDO, ld = columns + j->kind % 3 * 5;
-    memory(j, 0, j->kv, (n - 1) * ld + columns);
+    const int64_t n = up_to(j, j->z.SOME), columns = j->z.LDO, ld = units(j, columns) + j->kind % 3 * 5;
+    memory(j, 0, j->kv, (n - 1) * ld + units(j, columns));
     memory(j, 1, DTYPE_BF16, n * j->z.LDV);
-    integer(j, 2, ld);
+    integer(j, 2, step(j, ld));
     integer(j, 3, n);
     for (int64_t i = 0; i < n * columns; i++) {
         const double x = (double)number(j, 0, i / columns * ld, i % columns) / (j->kv == DTYPE_FP8 ? 256 : 1);
-        want(j, 1, i / columns * j->z.LDV + paired_at(j, i % columns), x, 0);
+        want(j, 1, i / columns * j->z.LDV + paired_at(j, i % columns), x, j->z.QUARTERED ? fabs(x) * 0x1.01p-8 : 0);
     }
 }
 
@@ -243,6 +278,8 @@ static void scale_probs(struct job *j)
 
 const struct model panel_models[] = {
     {"scale_keys", scale_keys},
+    {"score_quartered", score_quartered},
+    {"quartered_again", quartered_again},
     {"pair_values", pair_values},
     {"scale_probs", scale_probs},
     {"score_panels", score_panels},

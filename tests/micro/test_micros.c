@@ -25,7 +25,7 @@
 #include "../kit/seed.h"
 #include "models.h"
 
-enum { UNITS = 1500, VARIANTS = 124, SLOW_VARIANTS = 3, TOLD = 3, TIMEOUT = 300, DOING = 300 };
+enum { UNITS = 1700, VARIANTS = 140, SLOW_VARIANTS = 3, TOLD = 3, TIMEOUT = 300, DOING = 300 };
 enum { INVARIANT = 2, WHOLE = 3, IN_PAGES = 4, SINKING = 5 }; /* which kind of kernel for few queries a shape is of */
 
 /* Head dims, rows, vectors, steps; tile.k in panels. 0: the isa's default. Odd head dims, one row, as many rows as a
@@ -60,6 +60,7 @@ static const struct shape narrow_shapes[] = {
     {64, 192, 4, 2, 2, 1, false, true}, {128, 64, 4, 2, 2, 1, false, true}, /* for tiles alone: rows of 64 bytes */
     {64, 128, 4, 4, 2, 1, false, true}, {256, 64, 4, 4, 2, 1, false, true}, /* of these, tiles of bytes */
     {128, 256, 4, 4, 2, 1, false, true}, {256, 128, 4, 4, 2, 1, false, true}, /* and of blocks, or pairs of bf16 */
+    {96, 160, 1, 2, 2, 1, false, INVARIANT}, {160, 96, 8, 2, 2, 1, false, INVARIANT}, /* and rows that are no multiple of these */
 };
 enum { NARROW_SHAPES = sizeof narrow_shapes / sizeof *narrow_shapes, FIRST_OF_PAIRS = 12 };
 
