@@ -46,6 +46,11 @@
  *     row has a power of its own, by the keys that it sees. On sm80 narrow keys and values are always widened by all warps
  *     together, since warps that do so alone take columns in another order.
  *
+ * 12. Exponentials by the table of isa avx512bf16. Kernels of few queries and all others have it on the same conditions, which
+ *     are of the problem. What is too small becomes a number that products read as 0, and so does a key that a row does not
+ *     see. A row with a score that is no number becomes NaN, and no other row is computed otherwise for that; nor is a row whose
+ *     LSE is asked for.
+ *
  * A NaN or an infinity in K or V reaches the rows whose tiles hold it, as always; so the promise is for finite ones. */
 #include "invariant.h"
 
@@ -104,6 +109,14 @@ static const struct fixed *rule_of(const struct variant *v)
     return NULL;
 }
 
+/* Without tiles, where outputs are rounded to bf16 and nothing but keys makes scores and their sums. */
+static bool has_table(const struct variant *v)
+{
+    const int32_t *f = v->field;
+    return f[F_ISA] == ISA_AVX512BF16 && f[F_DTYPE] == DTYPE_BF16 && variant_in_pairs(v, ISA_AVX512BF16) &&
+           variant_dtype_o(v) == DTYPE_BF16 && !f[F_SINK] && !variant_modifies(v);
+}
+
 int32_t invariant_value(const struct variant *v, enum field_id f)
 {
     const struct fixed *r = v->field[F_INVARIANT] ? rule_of(v) : NULL;
@@ -114,7 +127,7 @@ int32_t invariant_value(const struct variant *v, enum field_id f)
     case F_SPLIT: return r->split;
     case F_LAZY: return r->lazy;
     case F_ROWS: return r->isa == ISA_AMX ? ROWS_AMX : -1;
-    case F_TABLE: return r->isa == ISA_AMX && v->field[F_DTYPE] == DTYPE_BF16;
+    case F_TABLE: return (r->isa == ISA_AMX && v->field[F_DTYPE] == DTYPE_BF16) || has_table(v);
     case F_WIDENED: return 0;
     default: return -1;
     }

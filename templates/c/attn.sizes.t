@@ -18,14 +18,19 @@
 % let BASE = 3*W
 %# Whether products leave the maxima of scores, too, while these are in registers; then softmax multiplies scores by their scale.
 % let KNOWN = TABLE and PAIRS and not WOVEN and not SPLIT and not INVARIANT and not MODIFY and NV % 2 == 0 and MR*NV + MR + NV + 2 <= REGISTERS ? 1 : 0
+%# Whether exponentials are by the table where bits are a promise, in kernels of few queries and in all others; and RAW: in either case scores
+%# stay products until softmax multiplies them.
+% let TABLED = TABLE and PAIRS and not WOVEN and INVARIANT and not MODIFY and NV % 2 == 0 ? 1 : 0
+% let RAW = KNOWN or TABLED
 %# Where values were rounded, too, outputs are over sums of probabilities as they were rounded, so that these roundings mostly cancel.
+% let TWO_SUMS = OPENS or TABLED
 % let ROUNDED = 4*W
 %# Minus what is subtracted, as softmax adds it.
-% let LESS = OPENS ? 5*W : 4*W
+% let LESS = TWO_SUMS ? 5*W : 4*W
 %# Where bits are a promise, probabilities are times the scales of values, and rounded again, instead of values: few queries then multiply what
 %# is stored. Behind all else in a state (BORNE) is the sum of the sizes of these before that, and then as they are rounded.
 % let WEIGHS = OPENS and INVARIANT and not BLOCKS and has_op("couplef") ? 1 : 0
-% let BORNE = (OPENS ? 5*W : 4*W) + (KNOWN ? W : 0)
+% let BORNE = (TWO_SUMS ? 5*W : 4*W) + (RAW ? W : 0)
 % let STATE = BORNE + WEIGHS*2*W
 % let LDP = BK/PER
 %# Narrow keys that are pairs are bf16 without an error, as they are stored in blocks, or times a power of two. What is left of the
@@ -279,7 +284,7 @@
 % let SOME_K = round_up(FEW_O + FEW_RESULT, 64)
 % let SOME_V = SOME_K + round_up((not FOURS ? KT*KEY_ROWS : NARROW ? STAGE : W*LDQ)*4, 64)
 % let SOME_S = SOME_V + round_up(WIDENS ? SOME*LDV*2 : DIRECT ? SOME*LDO*SIZE : PANELS*SOME/PER*NR*4, 64)
-% let SOME_P = SOME_S + round_up(BQ*BK*4, 64)
+% let SOME_P = SOME_S + round_up((BQ*BK + (TABLED ? R*W : 0))*4, 64)
 %# Behind probabilities: the scales of a tile's keys and of its values; of values in blocks those of some, four for each.
 % let SOME_C = SOME_P + (PAIRS ? round_up(BQ*BK*2, 64) : 0)
 % let SOME_STAGE = SOME_C + (not WIDENS ? 0 : BLOCKS ? ceil_div(HDV, 4*VALUES)*SOME*16 : 8*BK)
@@ -294,7 +299,7 @@
 % let AT_S = AT_O + round_up(BQ*LDO*4, 64)
 %# Behind scores are the largest ones of each row.
 % let BEST = MR*BK
-% let AT_P = AT_S + round_up((MR*BK + (KNOWN ? MR*W : 0))*4, 64)
+% let AT_P = AT_S + round_up((MR*BK + (RAW ? MR*W : 0))*4, 64)
 % let AT_ROW = AT_P + (PAIRS ? round_up(MR*BK*2, 64) : 0)
 % let AT_STAGE = AT_ROW + round_up(BQ/MR*STATE*4, 64)
 % let AT_PART = AT_STAGE + round_up(STAGE*4, 64)
@@ -311,7 +316,7 @@
 % assert not SERIAL, "serial belongs to isas sm90 and amx"
 % assert not has_type("bf16x2") or TQ == "bf16" and (TKV == "bf16" or NARROW), "isas avx512bf16 and neonbf16 multiply pairs of bf16; dtype must be bf16, but keys and values may be narrow"
 % assert not TABLE or TILES or has_op("lookup"), "table belongs to isas amx and avx512bf16"
-% assert not TABLE or TILES or KNOWN, "on isa avx512bf16 table is for prompts in bf16 whose scores nothing modifies, not for invariant; where keys are narrow, outputs must be bf16 and sinks left out; micro.vecs must be even, and micro.vecs, micro.rows and their product must add up to at most 30"
+% assert not TABLE or TILES or RAW, "on isa avx512bf16 table is for queries in bf16 whose scores nothing modifies, without invariant for prompts alone; where keys are narrow, outputs must be bf16 and sinks left out; micro.vecs must be even, and without invariant micro.vecs, micro.rows and their product must add up to at most 30"
 % assert HD % VALUES == 0 and HDV % VALUES == 0, "q8_0 and q4_0 are blocks of 32 numbers; head_dim must be a multiple of 32"
 % assert BQ % MR == 0, "tile.q must be a multiple of micro.rows"
 % assert MR <= W, "micro.rows must be at most the vector's width"
@@ -495,9 +500,11 @@
 % elif WORDS
 % micro score_words with N = NV
 % else
-% if KNOWN
+% if RAW and not SPLIT
 % micro score_and_tops with N = NV
+% if KNOWN
 % micro tops_again
+% end
 % elif ACROSS or QUARTERED
 % micro tile_across as score_tile with N = NV
 % else
@@ -513,7 +520,12 @@
 % micro score_panels with N = NV
 % end
 % end
-% if KNOWN
+% if TABLED
+% micro tops_of
+% micro softmax_words
+% micro spoil
+% micro add_unrounded
+% elif KNOWN
 % micro softmax_known
 % micro softmax_words
 % else

@@ -185,10 +185,14 @@ static void pack(const struct rows *x, const struct space *w, float *to)
 % else
         pack_q((const ${CQ} *)w->stage, to, ${STAGED});
 % end
+% if TABLED
+        to[${QROWS*LDQ}] = 1.0f, to[${QROWS*LDQ + 1}] = turned(to, ${QROWS*LDQ}, a->scale${TIMES_UNIT});${WHY_UNIT}
+% else
+        to[${QROWS*LDQ}] = a->scale${TIMES_SCALE_UNIT};${SOFTCAP ? "" : WHY_UNIT}
+% end
 % if QUARTERED
         four_times((const ${CQ} *)(const void *)to, to + ${AT_FOURS});
 % end
-        to[${QROWS*LDQ}] = a->scale${TIMES_SCALE_UNIT};${SOFTCAP ? "" : WHY_UNIT}
 % if ALIBI and not INVARIANT
         for (int64_t l = 0; l < ${W}; l++) {
             int64_t r = t + l % ${R} < x->count ? t + l % ${R} : t;

@@ -156,7 +156,19 @@ static void soft(const struct rows *x, const struct space *w, int64_t t, int64_t
         }
         cut(s, ends, steps);
     }
+% if TABLED
+    float *tops = w->s + ${BQ*BK};
+    const float *scale = w->q + t / ${MR} * ${QUERIES} + ${QROWS*LDQ + 1};
+    int32_t bad;
+    tops_of(s, tops, &bad, steps);
+    softmax_words(s, w->p + t * ${BK/2}, row, tops, scale, steps);
+    if (bad)
+        spoil(s, row, steps);
+    if (x->a->lse)
+        add_unrounded(s, row, scale, steps);
+% else
     softmax(s, ${PAIRS ? "w->p + t * " : "s"}${PAIRS ? BK/2 : ""}, row, steps);
+% end
 % if WEIGHS
     scale_probs(w->p + t * ${BK/2}, row, w->c + ${BK}, steps);
 % end

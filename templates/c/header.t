@@ -20,7 +20,7 @@
 % elif SPLIT
  * ${BQ} rows of queries of the heads that share a KV head walk its keys together, ${BK} at a time, in parts of ${SPLIT} that are joined in order.
 % if REGISTERS
- * Vector registers of ${W*32} bits: ${vectors(FEW ? SCORES_BY : ACROSS ? "across_again" : QUARTERED ? "quartered_again" : FOURS ? "score_fours" : WORDS ? "score_words" : "score_tile")} in the scores, ${LISTED ? vectors("tile_values") : LAST == NV or PANELS > 1 ? vectors(FEW ? "value_rows" : DIRECT ? "add_values" : "value_tile") : vectors(FEW ? "value_rest" : DIRECT ? "add_rest" : "value_last")} in the values, ${vectors(FEW ? "softmax_rows" : "softmax")} in the softmax step, of ${REGISTERS}.
+ * Vector registers of ${W*32} bits: ${vectors(FEW ? SCORES_BY : ACROSS ? "across_again" : QUARTERED ? "quartered_again" : FOURS ? "score_fours" : WORDS ? "score_words" : "score_tile")} in the scores, ${LISTED ? vectors("tile_values") : LAST == NV or PANELS > 1 ? vectors(FEW ? "value_rows" : DIRECT ? "add_values" : "value_tile") : vectors(FEW ? "value_rest" : DIRECT ? "add_rest" : "value_last")} in the values, ${vectors(FEW ? "softmax_rows" : RAW ? "softmax_words" : "softmax")} in the softmax step, of ${REGISTERS}.
 % end
  * Workspace: ${FEW_ALL} bytes${ABREAST > 1 ? "; where heads lie side by side, " : ""}${ABREAST > 1 ? FEW_PART + 2*FEW_RESULT + FEW_LISTS : ""}${ABREAST > 1 ? " more for each of up to " : ""}${ABREAST > 1 ? ABREAST : ""}${ABREAST > 1 ? " of them" : ""}.
 % if TILES
@@ -30,7 +30,7 @@
 % else
  * A tile of ${BQ} queries by ${BK} keys takes ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*SIZE/VALUES} bytes of K and V: ${2*BQ*(HD + HDV)*VALUES/((HD + HDV)*SIZE)} flops a byte.
 % if REGISTERS
- * Vector registers of ${W*32} bits: ${vectors(KNOWN ? "score_and_tops" : "score_tile")} in the score tile, ${LAST == NV or PANELS > 1 ? vectors("value_tile") : vectors("value_last")} in the value tile, ${vectors(KNOWN ? "softmax_words" : "softmax")} in the softmax step, of ${REGISTERS}.
+ * Vector registers of ${W*32} bits: ${vectors(RAW ? "score_and_tops" : "score_tile")} in the score tile, ${LAST == NV or PANELS > 1 ? vectors("value_tile") : vectors("value_last")} in the value tile, ${vectors(RAW ? "softmax_words" : "softmax")} in the softmax step, of ${REGISTERS}.
 % end
  * Workspace: ${WORKSPACE} bytes and ${KTILE*4 + VTILE*4} for every ${BK} keys, which parts may share.
 % end

@@ -1,4 +1,20 @@
 %# Rows of a tensor where they lie, or a copy.
+% if not WOVEN and RAW
+
+/* The largest scores are to be those of the largest products: where the scale is negative, the signs of so many slots of queries are turned
+ * round. Returns what products are to be times. */
+static float turned(float *q, int64_t slots, float scale)
+{
+    for (int64_t l = 0; scale < 0 && l < slots; l++) {
+        uint32_t slot;
+        memcpy(&slot, q + l, sizeof slot);
+        slot ^= 0x80008000u;
+        memcpy(q + l, &slot, sizeof slot);
+    }
+    scale = scale < 0 ? -scale : scale;
+    return scale < 1.17549435e-38f ? 1.17549435e-38f : scale; /* 0 times -inf is no score */
+}
+% end
 % if NARROW
 
 /* How far row j of a sequence lies behind its head's first: of K, V and their scales. */

@@ -4,14 +4,14 @@ struct place { const float *q, *k, *v; float *s, *p, *o, *row;${WEIGHS ? " const
 
 /* ${MR} rows of queries meet n keys${MODIFY ? ", from key j on; they are rows i, i + 1 and so on of the tile of queries" : ""}. All rows see the first `seen` of these keys. Of the rest row r
  * sees those below ends[r]${WINDOW ? " and not below ends[" : ""}${WINDOW ? MR : ""}${WINDOW ? " + r]" : ""}, counted from the first one that not all see. */
-static void tile(const struct place *w, int64_t n, int64_t seen, const int32_t *ends, const float *scale${MODIFY ? ", const struct scores *x, int64_t i, int64_t j" : ""}${KNOWN ? ", int exact" : ""})
+static void tile(const struct place *w, int64_t n, int64_t seen, const int32_t *ends, const float *scale${MODIFY ? ", const struct scores *x, int64_t i, int64_t j" : ""}${RAW ? ", int exact" : ""})
 {
     int64_t steps = n == ${BK} ? ${BK/(PER*W)} : (n + ${PER*W - 1}) / ${PER*W};
 % if NR != PER*W
     int64_t panels = n == ${BK} ? ${BK/NR} : (n + ${NR - 1}) / ${NR};
 % end
 % let COUNT = NR == PER*W ? "steps" : "panels"
-% if KNOWN
+% if RAW
     int32_t bad;
     score_and_tops(w->q, w->k, w->s, w->s + ${BEST}, &bad, ${COUNT});
 % else
@@ -22,18 +22,26 @@ static void tile(const struct place *w, int64_t n, int64_t seen, const int32_t *
 % end
     if (seen < n)
         cut(w->s + seen, ends, steps - seen / ${PER*W});
-% if KNOWN
+% if RAW
     if (seen < n${NR > PER*W ? " || n % " : ""}${NR > PER*W ? NR : ""}${NR > PER*W ? " != 0" : ""})
-        tops_again(w->s, w->s + ${BEST}, steps);
+        ${TABLED ? "tops_of" : "tops_again"}(w->s, w->s + ${BEST}, ${TABLED ? "&bad, " : ""}steps);
+% end
+% if TABLED
+    softmax_words(w->s, w->p, w->row, w->s + ${BEST}, scale, steps);
+    if (bad)
+        spoil(w->s, w->row, steps);
+    if (exact)
+        add_unrounded(w->s, w->row, scale, steps);
+% elif KNOWN
     if (exact || bad)
         softmax_known(w->s, w->p, w->row, w->s + ${BEST}, scale, steps);
     else
         softmax_words(w->s, w->p, w->row, w->s + ${BEST}, scale, steps);
 % else
     softmax(w->s, w->p, w->row, steps);
+% end
 % if WEIGHS
     scale_probs(w->p, w->row, w->scales, steps);
-% end
 % end
 % if KNOWN
     n = steps * ${W/U}; /* all pairs that words were made of, which take turns */

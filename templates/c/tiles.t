@@ -22,7 +22,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     int64_t rows = least(${BQ}, s->q_len - i0), padded = (rows + ${MR - 1}) / ${MR} * ${MR}, end = end_key(s, i0 + rows - 1);
     const ${CQ} *q = (const ${CQ} *)a->q + s->q_at + h * a->q_stride[1] + i0 * a->q_stride[2];
     float scale = a->scale${TIMES_SCALE_UNIT};${SOFTCAP ? "" : WHY_UNIT}
-% if KNOWN
+% if RAW
     int exact = a->lse ? 1 : 0; /* an LSE is of sums before rounding */
 % end
     int32_t ends[${WINDOW ? 2*MR : MR}] = {0}; /* used for tiles that the edge of an interval crosses */
@@ -34,15 +34,8 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
         const ${CQ} *from = queries_at(i < rows ? q + i * ld : q, &ld, rows - i, (${CQ} *)w->stage);
         pack_q(from, w->q + i * ${LDQ}, ld);
     }
-% if KNOWN
-    for (int64_t l = 0; scale < 0 && l < padded * ${LDQ}; l++) { /* the largest scores are to be those of the largest products */
-        uint32_t slot;
-        memcpy(&slot, w->q + l, sizeof slot);
-        slot ^= ${PAIRS ? "0x80008000u" : "0x80000000u"};
-        memcpy(w->q + l, &slot, sizeof slot);
-    }
-    scale = scale < 0 ? -scale : scale;
-    scale = scale < 1.17549435e-38f ? 1.17549435e-38f : scale; /* 0 times -inf is no score */
+% if RAW
+    scale = turned(w->q, padded * ${LDQ}, scale);
 % end
 % if JOINS
     struct space part = part_of(w);
@@ -64,7 +57,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
                 fetch_share(soon, (rows - i + ${MR - 1}) / ${MR});
 % end
             if (whole) {
-                tile(&at, ${BK}, ${BK}, ends, &scale${MODIFY ? ", &x, i, j" : ""}${KNOWN ? ", exact" : ""});
+                tile(&at, ${BK}, ${BK}, ends, &scale${MODIFY ? ", &x, i, j" : ""}${RAW ? ", exact" : ""});
                 continue;
             }
             int64_t all = end_key(s, i0 + i) - j, last = least(end, end_key(s, i0 + i + ${MR - 1})) - j; /* all rows see keys below `all`, none sees `last` */
@@ -80,14 +73,14 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
             }
             struct place there = at;
             there.k += skip * ${KEY_ROWS}, there.v += skip * ${NR/PER}${WEIGHS ? ", there.scales += skip" : ""};
-            tile(&there, least(${BK}, last) - skip, seen, ends, &scale${MODIFY ? ", &x, i, j + skip" : ""}${KNOWN ? ", exact" : ""});
+            tile(&there, least(${BK}, last) - skip, seen, ends, &scale${MODIFY ? ", &x, i, j + skip" : ""}${RAW ? ", exact" : ""});
 % else
             if (last <= 0)
                 continue;
             int64_t seen = all < 0 ? 0 : least(${BK}, all) / ${PER*W} * ${PER*W}; /* whole vectors that all rows see */
             for (int64_t r = 0; all < ${BK} && r < ${MR}; r++)
                 ends[r] = (int32_t)(least(${BK}, end_key(s, i0 + i + r) - j) - seen);
-            tile(&at, least(${BK}, last), seen, ends, &scale${MODIFY ? ", &x, i, j" : ""}${KNOWN ? ", exact" : ""});
+            tile(&at, least(${BK}, last), seen, ends, &scale${MODIFY ? ", &x, i, j" : ""}${RAW ? ", exact" : ""});
 % end
         }
     }

@@ -237,6 +237,14 @@ static void lay_tensors(struct showing *x)
         for (int64_t i = 0; i < x->n; i++)
             memcpy(row_at(&x->q, x->q_packed ? 0 : x->b, h, i + (x->q_packed ? x->q_starts[x->b] : 0)),
                    s->q + (h * s->rows + x->out->from + i) * d * x->q.unit, (size_t)(d * x->q.unit));
+    x->out->has_lost = !s->whole && s->heads * x->n > 1 && !random_below(x->state, 4);
+    if (x->out->has_lost) {
+        static const float odd[] = {NAN, HUGE_VALF, 3e38f};
+        const int64_t h = random_below(x->state, s->heads), i = random_below(x->state, x->n);
+        char *row = row_at(&x->q, x->q_packed ? 0 : x->b, h, i + (x->q_packed ? x->q_starts[x->b] : 0));
+        x->out->lost_head = h, x->out->lost = x->out->from + i;
+        dtype_store(q, row, random_below(x->state, d), odd[random_below(x->state, 3)]);
+    }
     if (s->k_scales) {
         x->k_scales = tensor_new(DTYPE_F32, places, s->kv_heads, rows, 1, false, x->state);
         x->v_scales = tensor_new(DTYPE_F32, places, s->kv_heads, rows, 1, false, x->state);
@@ -389,10 +397,11 @@ int subject_show(const struct subject *s, const struct variant *v, const struct 
     int result = run(&x, kernel, &parts, err);
     take(&x);
     snprintf(out->how, sizeof out->how,
-             "rows %lld to %lld, sequence %lld of %lld, q_len %lld, kv_len %lld, keys %lld%s%s%s%s, page %lld, %d parts",
+             "rows %lld to %lld, sequence %lld of %lld, q_len %lld, kv_len %lld, keys %lld%s%s%s%s%s, page %lld, %d parts",
              (long long)out->from, (long long)out->to, (long long)x.b, (long long)x.batch, (long long)x.q_len,
              (long long)x.kv_len, (long long)x.keys, x.q_packed ? ", packed q" : "", x.kv_packed ? ", packed kv" : "",
-             x.a.kv_lens ? ", lens" : "", out->has_lse ? "" : ", no LSE", (long long)x.page_size, parts);
+             x.a.kv_lens ? ", lens" : "", out->has_lost ? ", a lost row" : "", out->has_lse ? "" : ", no LSE",
+             (long long)x.page_size, parts);
     void *const all[] = {x.q.at, x.k.at, x.values.at, x.o.at, x.k_scales.at, x.v_scales.at, x.lse, x.bias, x.mask, x.pages};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
@@ -414,6 +423,8 @@ int64_t shown_differ(const struct subject *s, const struct shown *a, const struc
     int64_t differ = 0;
     for (int64_t h = 0; h < s->heads; h++)
         for (int64_t i = from; i < to; i++) {
+            if ((a->has_lost && a->lost_head == h && a->lost == i) || (b->has_lost && b->lost_head == h && b->lost == i))
+                continue;
             const int64_t at = h * (a->to - a->from) + i - a->from, bt = h * (b->to - b->from) + i - b->from;
             const bool output = memcmp(a->o + at * row, b->o + bt * row, (size_t)row) != 0;
             if (!output && (!a->has_lse || !b->has_lse || memcmp(&a->lse[at], &b->lse[bt], sizeof *a->lse) == 0))

@@ -32,6 +32,8 @@ struct shown {
     char *o;
     float *lse;
     bool has_lse; /* or it was not asked for */
+    bool has_lost; /* one row's query is no finite vector here: nothing is said of that row, but its neighbours must not notice */
+    int64_t lost_head, lost;
     char how[240]; /* in words */
 };
 /* Computes some of its rows with that kernel, which has v's fields and any packed and paged. Returns 0, or -1 and why it

@@ -111,9 +111,9 @@ static void scores_of_fours(struct job *j, int from, int64_t n, int64_t ld, bool
 {
     const struct sizes *z = &j->z;
     const int64_t columns = z->LDQ * z->PER;
-    const float scale = random_normal(&j->random);
+    const float drawn = random_normal(&j->random), scale = z->TABLED ? 1 : drawn; /* with a table scores are times that later */
     memory(j, from + 2, DTYPE_F32, (z->MR - 1) * z->BK + n);
-    set(j, from, z->QROWS * z->LDQ, scale);
+    set(j, from, z->QROWS * z->LDQ, drawn);
     for (int64_t k = 0; k < n; k++)
         for (int64_t i = 0; i < z->MR; i++) {
             double sum = 0, size = 0;

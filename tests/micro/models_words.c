@@ -5,10 +5,11 @@
 #include "runtime/numerics/convert.h"
 #include "jobs.h"
 
-/* Where a key's probability stands among those of 32 keys: words are put together two and two of each half. */
-static int64_t place_of(int64_t key)
+/* Where a key's probability stands among those of 32 keys: words are put together two and two of each half, and are put in order
+ * where bits are a promise. */
+static int64_t place_of(const struct sizes *z, int64_t key)
 {
-    return key / 32 * 32 + key % 16 / 4 * 8 + key % 32 / 16 * 4 + key % 4;
+    return z->TABLED ? key : key / 32 * 32 + key % 16 / 4 * 8 + key % 32 / 16 * 4 + key % 4;
 }
 
 /* Now and then a key is no finite vector, or a query; or a key's scale, where keys have scales. */
@@ -71,6 +72,78 @@ static void tops_again(struct job *j)
         }
 }
 
+/* The same of all rows, some of whose scores are no numbers or too large at times. */
+static void tops_of(struct job *j)
+{
+    static const float odd[] = {NAN, HUGE_VALF, -HUGE_VALF};
+    const struct sizes *z = &j->z;
+    const int64_t n = up_to(j, z->BK / (z->PER * z->W)), keys = n * z->PER * z->W;
+    const int64_t row = random_below(&j->random, z->MR), at = random_below(&j->random, keys);
+    memory(j, 0, DTYPE_F32, (z->MR - 1) * z->BK + keys);
+    memory(j, 1, DTYPE_F32, z->MR * z->W);
+    memory(j, 2, DTYPE_F32, 1);
+    integer(j, 3, n);
+    if (j->kind > 2)
+        set(j, 0, row * z->BK + at, odd[j->kind % 3]);
+    want_integer(j, 2, 0, j->kind > 2 ? 1 << at % z->W : 0);
+    for (int64_t i = 0; i < z->MR; i++)
+        for (int64_t l = 0; l < z->W; l++) {
+            double top = -HUGE_VAL;
+            for (int64_t c = l; c < keys; c += z->W)
+                top = fmax(top, (double)get(j, 0, i * z->BK + c));
+            want(j, 1, i * z->W + l, top, 0);
+        }
+    if (j->kind > 2 && isnan(odd[j->kind % 3]))
+        want_anything(j, 1, row * z->W + at % z->W); /* depends on the order */
+}
+
+/* Some rows have a score that is no number; others may have infinities. */
+static void spoil(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    const int64_t n = up_to(j, z->BK / (z->PER * z->W)), keys = n * z->PER * z->W;
+    memory(j, 0, DTYPE_F32, (z->MR - 1) * z->BK + keys);
+    memory(j, 1, DTYPE_F32, z->STATE);
+    integer(j, 2, n);
+    for (int64_t l = z->MR; l < z->W; l++)
+        want_anything(j, 1, z->SUM + l), want_anything(j, 1, z->ROUNDED + l);
+    for (int64_t i = 0; i < z->MR; i++) {
+        const bool spoiled = (i + j->kind) % 3 == 0;
+        set(j, 0, i * z->BK + random_below(&j->random, keys), spoiled ? NAN : i % 2 ? HUGE_VALF : -HUGE_VALF);
+        want(j, 1, z->SUM + i, spoiled ? NAN : (double)get(j, 1, z->SUM + i), 0);
+        want(j, 1, z->ROUNDED + i, spoiled ? NAN : (double)get(j, 1, z->ROUNDED + i), 0);
+    }
+}
+
+/* Of rows that have seen these scores, as softmax_words left them. */
+static void add_unrounded(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    const int64_t n = up_to(j, z->BK / (z->PER * z->W)), keys = n * z->PER * z->W;
+    memory(j, 0, DTYPE_F32, (z->MR - 1) * z->BK + keys);
+    memory(j, 1, DTYPE_F32, z->STATE);
+    memory(j, 2, DTYPE_F32, 1);
+    integer(j, 3, n);
+    set(j, 2, 0, j->kind == 3 ? 1.0f : 0.18033688f);
+    for (int64_t l = 0; l < z->W; l++)
+        want_anything(j, 1, z->LESS + l);
+    for (int64_t l = z->MR; l < z->W; l++)
+        want_anything(j, 1, z->SUM + l);
+    for (int64_t i = 0; i < z->MR; i++) {
+        const float base = (i + j->kind) % 4 ? 2 + fabsf(random_normal(&j->random)) : (float)LOWEST, fix = 0.25f * (float)(i % 5);
+        double sum = 0;
+        set(j, 1, z->BASE + i, base), set(j, 1, z->FIX + i, fix);
+        set(j, 1, z->SUM + i, fabsf(get(j, 1, z->SUM + i)));
+        for (int64_t c = 0; c < keys; c++) {
+            if (base < 0 || (c + j->kind) % 5 == 0)
+                set(j, 0, i * z->BK + c, -HUGE_VALF);
+            sum += exp2((double)get(j, 0, i * z->BK + c) * (double)get(j, 2, 0) - (double)base);
+        }
+        want(j, 1, z->SUM + i, (double)get(j, 1, z->SUM + i) * (double)fix + sum,
+             ((double)get(j, 1, z->SUM + i) * (double)fix + sum) * (1e-4 + 0x1p-20) + 2 * TINY);
+    }
+}
+
 /* Rows are usual, fresh, such that see nothing, wide, with infinity. */
 static float make_row(struct job *j, int64_t row, int64_t keys)
 {
@@ -80,7 +153,7 @@ static float make_row(struct job *j, int64_t row, int64_t keys)
     float top = -HUGE_VALF;
     set(j, 2, z->MAX + row, fresh ? -HUGE_VALF : 2 * random_normal(&j->random));
     set(j, 2, z->SUM + row, fresh ? 0.0f : 1.0f + 10 * fabsf(random_normal(&j->random)));
-    if (z->OPENS)
+    if (z->TWO_SUMS)
         set(j, 2, z->ROUNDED + row, 0.999f * get(j, 2, z->SUM + row));
     for (int64_t c = 0; c < keys; c++)
         set(j, 0, row * z->BK + c, kind == 2 ? -HUGE_VALF : get(j, 0, row * z->BK + c) * (kind == 3 ? 60.0f : 3.0f));
@@ -113,19 +186,19 @@ static void want_row(struct job *j, int64_t row, int64_t keys, float top, double
     double sum = 0;
     for (int64_t c = 0; c < keys; c++) {
         const double x = (double)get(j, 0, row * z->BK + c) * (double)factor, p = isinf(base) ? NAN : exp2(x - base);
-        want(j, 1, row * z->LDP * z->PER + place_of(c), p, p * (rounded + near) + TINY);
+        want(j, 1, row * z->LDP * z->PER + place_of(z, c), p, p * (rounded + near) + TINY);
         if (isinf(base))
-            want_anything(j, 1, row * z->LDP * z->PER + place_of(c));
+            want_anything(j, 1, row * z->LDP * z->PER + place_of(z, c));
         sum += p;
     }
     want(j, 2, z->MAX + row, (double)most, 0);
     want(j, 2, z->BASE + row, base, 0);
     want(j, 2, z->FIX + row, fix, fix * 3e-7 + TINY);
-    if (words && z->OPENS)
+    if (words && z->TWO_SUMS)
         want(j, 2, z->SUM + row, (double)get(j, 2, z->SUM + row), 0);
     else
         want_sum(j, z->SUM + row, fix, sum, relative + added);
-    if (z->OPENS)
+    if (z->TWO_SUMS)
         want_sum(j, z->ROUNDED + row, fix, sum, (words ? relative : rounded) + added);
 }
 
@@ -159,5 +232,5 @@ static void softmax_words(struct job *j)
 
 const struct model word_models[] = {
     {"score_and_tops", score_and_tops}, {"tops_again", tops_again}, {"softmax_known", softmax_known},
-    {"softmax_words", softmax_words}, {NULL, NULL},
+    {"softmax_words", softmax_words}, {"tops_of", tops_of}, {"spoil", spoil}, {"add_unrounded", add_unrounded}, {NULL, NULL},
 };

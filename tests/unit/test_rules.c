@@ -71,9 +71,9 @@ static void test_check(void **state)
 }
 
 static const char NO_TABLE[] =
-    "on isa avx512bf16 table is for prompts in bf16 whose scores nothing modifies, not for invariant; where keys are "
-    "narrow, outputs must be bf16 and sinks left out; micro.vecs must be even, and micro.vecs, micro.rows and their "
-    "product must add up to at most 30";
+    "on isa avx512bf16 table is for queries in bf16 whose scores nothing modifies, without invariant for prompts alone; "
+    "where keys are narrow, outputs must be bf16 and sinks left out; micro.vecs must be even, and without invariant "
+    "micro.vecs, micro.rows and their product must add up to at most 30";
 
 static void test_rules(void **state)
 {
@@ -111,7 +111,7 @@ static void test_rules(void **state)
          {{F_DTYPE, DTYPE_BF16}, {F_TILE_K, 6}, {F_SPLIT, 2048}}},
         {"micro.vecs must be even where keys are split and narrow ones are pairs with invariant",
          ISA_AVX512BF16,
-         {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_INT8}, {F_HEAD_DIM, 128}, {F_INVARIANT, 1}, {F_TILE_K, 256}, {F_VECS, 1},
+         {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_INT8}, {F_SOFTCAP, 1}, {F_INVARIANT, 1}, {F_TILE_K, 256}, {F_VECS, 1},
           {F_UNROLL, 2}, {F_SPLIT, 2048}}},
         {"micro.vecs must be even where keys are split and pairs of them are multiplied",
          ISA_AVX512BF16,
@@ -148,6 +148,8 @@ static void test_rules(void **state)
         {NO_TABLE, ISA_AVX512BF16, {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_FP8}, {F_DTYPE_O, OTHER_F32}, {F_TABLE, 1}}},
         {NO_TABLE, ISA_AVX512BF16, {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_FP8}, {F_SINK, 1}, {F_TABLE, 1}}},
         {NO_TABLE, ISA_AVX512BF16, {{F_DTYPE, DTYPE_BF16}, {F_VECS, 1}, {F_TABLE, 1}}},
+        {NO_TABLE, ISA_AVX512BF16, {{F_DTYPE, DTYPE_BF16}, {F_SPLIT, 2048}, {F_TABLE, 1}}},
+        {NO_TABLE, ISA_AVX512BF16, {{F_DTYPE, DTYPE_BF16}, {F_VECS, 1}, {F_UNROLL, 2}, {F_TABLE, 1}, {F_INVARIANT, 1}}},
     };
     (void)state;
     check_rules("c/attn.sizes.t", cases, sizeof cases / sizeof *cases);
