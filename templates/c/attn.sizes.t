@@ -122,11 +122,16 @@
 % let IN_BLOCK = max(1, VALUES/W)
 %# A block of queries is R rows, the scale, and twice the scores of a tile with what they scale the output by; one of results R rows
 %# of output and the state.
-%# With chains, the rows of queries are a multiple of those whose chains are the lanes of a vector.
-%# Where keys are in quarters, behind the scale each four slots of queries stand four times beside each other, from AT_FOURS on.
-% let RV = (ACROSS or QUARTERED) and R == 1 ? 1 : max(1, W/4)
-% let QROWS = CHAINS > 1 or QUARTERED and SPLIT ? round_up(R, RV) : R
-% let AT_FOURS = QROWS*LDQ + W
+%# With chains, a vector has those of RV rows, and few queries have GROUP rows at a time, of which QROWS are a multiple. Where there are four
+%# chains, each slot of a query stands there 4/RV times; 16 slots of a group are FOURS_OF_ROWS vectors. Where keys are in quarters, behind the
+%# scale each four slots of queries stand four times beside each other, from AT_FOURS on.
+% let LANED = ACROSS or QUARTERED
+% let RV = LANED ? (R == 1 ? 1 : max(1, W/4)) : min(2, R)
+% let GROUP = LANED ? RV : min(4, R > 2 ? 4 : R)
+% let QROWS = CHAINS > 1 or QUARTERED and SPLIT ? round_up(R, GROUP) : R
+% let FOURS_OF_ROWS = 4*(GROUP/RV)
+% let Q_SLOTS = QROWS*LDQ*(CHAINS > 1 and not LANED ? 4/RV : 1)
+% let AT_FOURS = Q_SLOTS + W
 % let SCORES = AT_FOURS + (ACROSS ? RV*W : 0) + (QUARTERED and SPLIT ? 4*QROWS*LDQ : 0)
 % let PROBS = round_up(R*BK + R*U, W)
 %# Behind those, scales of the tile's keys and of its values, each for as many lanes as a key has; with room for what a store writes
@@ -244,16 +249,16 @@
 % let WHOLE = DIRECT and (PANELS > 1 or LAST == NV) ? 1 : 0
 %# Whether values of a whole tile of keys can be met by one call.
 % let AT_ONCE = WHOLE and IN_PLACE and LAST == NV and (not WIDENS or HDV == LDV) ? 1 : 0
-%# Whether the scores of a tile are made while values of the tile before it are met.
-% let IN_TURN = AT_ONCE and ACROSS and not NARROW
+%# Whether the scores of a tile are made while values of the tile before it are met: where there are four chains, if W keys are a page at most,
+%# as f32 of 128 columns from memory takes 1.04 to 1.13 times as long so.
+% let IN_TURN = AT_ONCE and not NARROW and (ACROSS or CHAINS > 1 and W*KEY*SIZE <= 4096)
 %# While they multiply keys they fetch keys to come, so that memory is never idle.
 % let FETCH_AHEAD = SPLIT and INVARIANT
-%# With chains, W keys at a time are read in place, or from where they were made floats; TSEEN: what they are then. In each step of W slots
-%# so many lines are fetched.
+%# With chains, W keys at a time are read in place. In each step of W slots so many lines are fetched.
 % let FOURS = FETCH_AHEAD and (CHAINS > 1 or QUARTERED)
-% let FLOATS = FOURS and not PAIRS and TROW != "f32"
-% let TSEEN = FLOATS ? "f32" : TROW
-% let STEP_LINES = ceil_div(W*KEY_LINES, LDQ/W)
+% let STEP_LINES = ceil_div(W/RV*KEY_LINES, LDQ/W)
+%# Numbers of f16 become floats half a vector at a time there, which is less work for the ports of a Zen 4 that shuffle.
+% let IN_HALVES = FOURS and TROW == "f16" and has_op("halfh") ? 1 : 0
 %# Elsewhere a panel of keys is packed and multiplied: half of a panel to come is fetched in SCORE_ROUNDS steps of the product, each of
 %# SCORE_STEPS products, and the rest in PACK_ROUNDS steps of packing. Columns of bf16 are packed two at a time and widened afterwards, which
 %# takes half of the shuffles. Where words can be transposed, panels of f16 and bf16 stay as narrow as they are stored, and are widened when
@@ -264,8 +269,8 @@
 %# How many keys ahead: 64 rather than 128, which take 1.01 to 1.15 times as long on a Xeon. Keys in fours are fetched 16 ahead into the
 %# nearest cache, and 64 ahead into L2: from L3 the first alone is faster, from memory the second alone. Values are fetched as many ahead
 %# as are read at a time, CHUNK_LINES lines in each step; in pages twice as many, into L2 alone, as what is further on lies in others.
-% let NEAR = FOURS and not NARROW and not PAGED and has_op("fetchnear")
-% let AWAY = ACROSS or QUARTERED ? 32 : NEAR ? 16 : FOURS ? 64 : (DIRECT and NR > 32 ? 1 : 2)*NR
+% let NEAR = FOURS and not NARROW and not PAGED and not IN_TURN and has_op("fetchnear")
+% let AWAY = LANED ? 32 : NEAR ? 16 : FOURS ? 64 : (DIRECT and NR > 32 ? 1 : 2)*NR
 % let FURTHER = 48
 % let CHUNK_LINES = ceil_div(SOME*VALUE, LINE*max(1, PANELS - (LAST == NV ? 0 : 1))*(R/VR)*ceil_div(SOME, U*PER))
 % let SCORE_STEPS = not NARROW and NR/2*KEY_LINES < SQ/U and SQ/U % 2 == 0 ? 2 : 1
@@ -490,9 +495,6 @@
 % micro score_across
 % end
 % micro across_again
-% if IN_TURN
-% micro add_and_score with N = NV
-% end
 % elif FOURS
 % micro pack_fours
 % micro score_fours
@@ -510,6 +512,9 @@
 % else
 % micro score_tile with N = NV
 % end
+% end
+% if IN_TURN
+% micro add_and_score with N = NV
 % end
 % if WIDENS and WEIGHS
 % micro scale_keys

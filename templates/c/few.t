@@ -186,9 +186,9 @@ static void pack(const struct rows *x, const struct space *w, float *to)
         pack_q((const ${CQ} *)w->stage, to, ${STAGED});
 % end
 % if TABLED
-        to[${QROWS*LDQ}] = 1.0f, to[${QROWS*LDQ + 1}] = turned(to, ${QROWS*LDQ}, a->scale${TIMES_UNIT});${WHY_UNIT}
+        to[${Q_SLOTS}] = 1.0f, to[${Q_SLOTS + 1}] = turned(to, ${Q_SLOTS}, a->scale${TIMES_UNIT});${WHY_UNIT}
 % else
-        to[${QROWS*LDQ}] = a->scale${TIMES_SCALE_UNIT};${SOFTCAP ? "" : WHY_UNIT}
+        to[${Q_SLOTS}] = a->scale${TIMES_SCALE_UNIT};${SOFTCAP ? "" : WHY_UNIT}
 % end
 % if QUARTERED
         four_times((const ${CQ} *)(const void *)to, to + ${AT_FOURS});

@@ -158,7 +158,7 @@ static void soft(const struct rows *x, const struct space *w, int64_t t, int64_t
     }
 % if TABLED
     float *tops = w->s + ${BQ*BK};
-    const float *scale = w->q + t / ${MR} * ${QUERIES} + ${QROWS*LDQ + 1};
+    const float *scale = w->q + t / ${MR} * ${QUERIES} + ${Q_SLOTS + 1};
     int32_t bad;
     tops_of(s, tops, &bad, steps);
     softmax_words(s, w->p + t * ${BK/2}, row, tops, scale, steps);
@@ -246,7 +246,7 @@ static void walk(const struct rows *x, int64_t heads, const struct space *w, int
             score_fours(w->q, from, w->s + c, ahead_of(x, j + c + ${AWAY}, step), ld, step / ${W});
 % end
             for (int64_t t = ${MR}; t < x->count; t += ${MR})
-                ${ACROSS or QUARTERED ? AGAIN : "score_again"}(w->q + t / ${MR} * ${QUERIES}, ${FLOATS ? "w->k" : "from"}, w->s + t * ${BK} + c, ${FLOATS ? LDQ : QUARTERED ? LD : "ld"});
+                ${ACROSS or QUARTERED ? AGAIN : "score_again"}(w->q + t / ${MR} * ${QUERIES}, from, w->s + t * ${BK} + c, ${QUARTERED ? LD : "ld"});
         }
 % else
 % if NARROW
@@ -290,7 +290,7 @@ static void walk(const struct rows *x, int64_t heads, const struct space *w, int
 % if IN_TURN
         scored = alone && end - j >= ${2*BK} ? ${BK} : 0;
         if (scored) {
-            add_and_score(w->p, (const ${CKV} *)x->a->v + x->s->v_at + x->g * x->a->v_stride[1] + j * ${LDO}, o, w->q, keys + (j + ${BK}) * ${HD}, w->s);
+            add_and_score(${PAIRS ? "w->p" : "w->s"}, (const ${CKV} *)x->a->v + x->s->v_at + x->g * x->a->v_stride[1] + j * ${LDO}, o, w->q, keys + (j + ${BK}) * ${HD}, w->s);
             continue;
         }
 % end

@@ -21,7 +21,8 @@
         X(PARTED) X(PARTED_V) X(PROBS) X(FEW) X(SOME) X(SOME_K) X(WORDS) X(KT)                                         \
         X(WIDENS) X(EIGHTS) X(EIGHTS_V) X(LDV) X(WEIGHS) X(BORNE) X(QUARTERED) X(AT_FOURS)                             \
         X(OPENS) X(KEY_SCALES) X(BLOCK_SLOTS) X(KEY_ROWS) X(ROUNDED) X(TWO_SUMS) X(LESS) X(KNOWN) X(TABLED)            \
-        X(CHAINS) X(ACROSS) X(QROWS) X(RV) X(FLOATS) X(PARTS_K) X(PARTED_O) X(COUPLES) X(CODES) X(FIXES_HERE) X(P_PAIRS) \
+        X(CHAINS) X(ACROSS) X(QROWS) X(RV) X(GROUP) X(FOURS_OF_ROWS) X(Q_SLOTS) X(PARTS_K)                             \
+        X(PARTED_O) X(COUPLES) X(CODES) X(FIXES_HERE) X(P_PAIRS)                                                       \
         X(P_BLOCKS) X(PROBS_AT) X(VALUES_TIMES) X(INTS) X(LDW) X(COLS) X(PLACE) X(FIRST_VALUES) X(APART) X(OPEN)       \
         X(Q_TILES) X(SCORES) X(PIECE) X(PIECES) X(IN_FOURS) X(LDH) X(CODES_64) X(TIMES)
 struct sizes {

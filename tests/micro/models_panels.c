@@ -81,22 +81,33 @@ static void score_panels(struct job *j)
         want_words(j, (n - 1) * z->NR, ld);
 }
 
-/* Where slot `slot` of a row of queries stands among vectors of four slots of RV rows each. */
-static int64_t four_at(const struct sizes *z, int64_t row, int64_t slot)
+/* Where slot `slot` of a row of queries stands among vectors of four slots of RV rows each, which stands there more than once. */
+static int64_t four_at(const struct sizes *z, int64_t row, int64_t slot, int64_t copy)
 {
-    return row / z->RV * z->RV * z->LDQ + slot / 4 * z->W + row % z->RV * 4 + slot % 4;
+    const int64_t pairs = z->GROUP / z->RV, step = row / z->GROUP * (z->LDQ / z->W) + slot / z->W;
+    const int64_t vector = step * z->FOURS_OF_ROWS + slot % z->W / 4 * pairs + row % z->GROUP / z->RV;
+    return vector * z->W + (copy * z->RV + row % z->RV) * 4 + slot % 4;
 }
 
 static void pack_fours(struct job *j)
 {
     const struct sizes *z = &j->z;
-    slots(j, 0, z->QROWS * z->LDQ);
-    slots(j, 1, z->QROWS * z->LDQ);
-    for (int64_t r = 0; r < z->QROWS; r++)
-        for (int64_t c = 0; c < z->LDQ * z->PER; c++) {
-            const int64_t to = four_at(z, r, c / z->PER) * z->PER + c % z->PER;
-            want_element(j, 1, to, (double)get_element(j, 0, r * z->LDQ * z->PER + c), 0);
-        }
+    memory(j, 0, DTYPE_F32, z->QROWS * z->LDQ);
+    memory(j, 1, DTYPE_F32, z->Q_SLOTS);
+    for (int64_t i = 0; i < z->Q_SLOTS; i++) {
+        const int64_t row = i % z->QROWS, slot = i / z->QROWS % z->LDQ, copy = i / (z->QROWS * z->LDQ);
+        want(j, 1, four_at(z, row, slot, copy), (double)get(j, 0, row * z->LDQ + slot), 0);
+    }
+}
+
+/* Queries as pack_fours leaves them. */
+static void draw_fours(struct job *j, int p)
+{
+    const struct sizes *z = &j->z;
+    for (int64_t i = z->QROWS * z->LDQ; i < z->Q_SLOTS; i++) {
+        const int64_t row = i % z->QROWS, slot = i / z->QROWS % z->LDQ, copy = i / (z->QROWS * z->LDQ);
+        set(j, p, four_at(z, row, slot, copy), get(j, p, four_at(z, row, slot, 0)));
+    }
 }
 
 /* Where element `part` of a row of queries stands first, of the four places that it has behind the scale. */
@@ -113,13 +124,15 @@ static void scores_of_fours(struct job *j, int from, int64_t n, int64_t ld, bool
     const int64_t columns = z->LDQ * z->PER;
     const float drawn = random_normal(&j->random), scale = z->TABLED ? 1 : drawn; /* with a table scores are times that later */
     memory(j, from + 2, DTYPE_F32, (z->MR - 1) * z->BK + n);
-    set(j, from, z->QROWS * z->LDQ, drawn);
+    set(j, from, z->Q_SLOTS, drawn);
+    if (!z->ACROSS && !z->QUARTERED)
+        draw_fours(j, from);
     for (int64_t k = 0; k < n; k++)
         for (int64_t i = 0; i < z->MR; i++) {
             double sum = 0, size = 0;
             for (int64_t c = 0; c < columns; c++) {
                 const int64_t part = opened && !z->WIDENS ? c : part_of(j, c, z->DQ), slot = part / z->PER;
-                const int64_t at = z->ACROSS ? i * z->LDQ + slot : four_at(z, i, slot);
+                const int64_t at = z->ACROSS ? i * z->LDQ + slot : four_at(z, i, slot, 0);
                 const int64_t element = z->QUARTERED ? quartered_at(z, i, part) : at * z->PER + part % z->PER;
                 const double q = (double)get_element(j, from, element);
                 const double key = z->WIDENS ? (double)number(j, from + 1, k * ld, c) : (double)get(j, from + 1, k * ld + c);
@@ -131,31 +144,29 @@ static void scores_of_fours(struct job *j, int from, int64_t n, int64_t ld, bool
         }
 }
 
-/* The last keys stay behind the queries as floats, if they were none. */
-static void score_fours(struct job *j)
+/* Of argument `from` and those behind it; narrow keys are floats already. */
+static void scores_by_fours(struct job *j, int from, int64_t n, int64_t ld)
 {
     const struct sizes *z = &j->z;
-    const bool is_narrow = j->kv >= DTYPE_COUNT; /* then keys are floats already */
-    const int64_t columns = z->LDQ * z->PER, n = is_narrow ? 1 : up_to(j, z->BK / z->W), ld = columns + (j->kind % 3) * 5;
-    slots(j, 0, z->FLOATS ? z->SOME_K / 4 + z->W * z->LDQ : z->QROWS * z->LDQ + 1);
-    memory(j, 1, is_narrow ? DTYPE_F32 : j->kv, (n * z->W - 1) * ld + columns);
+    memory(j, from, DTYPE_F32, z->Q_SLOTS + 1);
+    memory(j, from + 1, j->kv >= DTYPE_COUNT ? DTYPE_F32 : j->kv, (n * z->W - 1) * ld + z->LDQ);
+    scores_of_fours(j, from, n * z->W, ld, false);
+}
+
+static void score_fours(struct job *j)
+{
+    const int64_t n = j->kv >= DTYPE_COUNT ? 1 : up_to(j, j->z.BK / j->z.W), ld = j->z.LDQ + (j->kind % 3) * 5;
+    scores_by_fours(j, 0, n, ld);
     memory(j, 3, j->kv, 1); /* a hint, of no effect: most of it lies outside */
     integer(j, 4, ld);
     integer(j, 5, n);
-    scores_of_fours(j, 0, n * z->W, ld, false);
-    for (int64_t i = 0; i < z->W * z->LDQ && z->FLOATS; i++)
-        want(j, 0, z->SOME_K / 4 + i / z->LDQ * z->LDQ + part_of(j, i % z->LDQ, z->DQ),
-             (double)get(j, 1, ((n - 1) * z->W + i / z->LDQ) * ld + i % z->LDQ), 0);
 }
 
 static void score_again(struct job *j)
 {
-    const struct sizes *z = &j->z;
-    const int64_t columns = z->LDQ * z->PER, ld = columns + (j->kind % 3) * 5;
-    slots(j, 0, z->QROWS * z->LDQ + 1);
-    memory(j, 1, z->PAIRS ? j->kv : DTYPE_F32, (z->W - 1) * ld + columns);
+    const int64_t ld = j->z.LDQ + (j->kind % 3) * 5;
+    scores_by_fours(j, 0, 1, ld);
     integer(j, 3, ld);
-    scores_of_fours(j, 0, z->W, ld, true);
 }
 
 /* Of argument `from` and those behind it. Behind the scale is a place for sums. */
@@ -166,7 +177,7 @@ static void scores_across(struct job *j, int from, int64_t n, int64_t ld)
     memory(j, from + 1, j->kv, (n * z->W - 1) * ld + z->LDQ * z->PER);
     scores_of_fours(j, from, n * z->W, ld, true);
     for (int64_t i = 0; i < z->RV * z->W; i++)
-        want_anything(j, from, z->QROWS * z->LDQ + z->W + i);
+        want_anything(j, from, z->Q_SLOTS + z->W + i);
 }
 
 static void score_across(struct job *j)
@@ -216,7 +227,10 @@ static void add_and_score(struct job *j)
 {
     const struct sizes *z = &j->z;
     add_keys(j, z->BK, units(j, z->LDO), false);
-    scores_across(j, 3, z->BK / z->W, z->LDQ * z->PER);
+    if (z->ACROSS)
+        scores_across(j, 3, z->BK / z->W, z->LDQ * z->PER);
+    else
+        scores_by_fours(j, 3, z->BK / z->W, z->LDQ);
 }
 
 /* Scores times what stands beside the keys. */

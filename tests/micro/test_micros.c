@@ -468,14 +468,14 @@ static bool is_one_of(const char *name, const char *const *list)
 }
 
 /* Whether the micro-kernel at that place of attn.micro or few.micro serves products that are not those of isa: those of keys in
- * fours or of keys that are transposed where bits are a promise, those of the isa that transposes words, or those of integers.
+ * chains or of keys that are transposed where bits are a promise, those of the isa that transposes words, or those of integers.
  * Integers are of x86-64's vectors alone, and rows that become pairs of isas that multiply these. Plain C fetches nothing ahead. */
 static bool is_of_others(enum isa isa, const char *name)
 {
-    static const char *const fours[] = {"pack_fours(", "score_fours(", "score_again(", NULL};
+    static const char *const chains[] = {"add_and_score(", NULL};
     static const char *const opens[] = {"open_rows(", "open_stored(", "split_scales(", NULL};
     static const char *const panels[] = {"score_panels(", "score_ahead(", NULL};
-    if (is_one_of(name, isa == ISA_AVX512 || isa == ISA_AVX512BF16 ? panels : fours))
+    if (is_one_of(name, isa == ISA_AVX512 || isa == ISA_AVX512BF16 ? panels : chains))
         return true;
     if (is_one_of(name, opens))
         return !isas[isa].pairs;
@@ -521,6 +521,8 @@ static void test_enough(void **state)
         }
         must_have_all(b, (enum isa)isa, "c/attn.micro");
         must_have_all(b, (enum isa)isa, "c/few.micro");
+        if (isa == ISA_AVX512 || isa == ISA_AVX512BF16)
+            must_have_all(b, (enum isa)isa, "c/fours.micro");
         if (isa == ISA_AVX512BF16)
             must_have_all(b, ISA_AVX512BF16, "c/few_pairs.micro"), must_have_all(b, ISA_AVX512BF16, "c/words.micro"),
                 must_have_all(b, ISA_AVX512BF16, "c/across.micro");
