@@ -429,8 +429,8 @@ static int read_line(struct reader *r, const char *from, const char *to, const s
         return read_registers(r, &l);
     if (lex_accept(&l, "helper")) {
         struct helper *h = arena_alloc(r->a, sizeof *h);
-        if (!h || r->t->helpers == 32)
-            return fail_at(r->err, r->place, "too many helpers; expected at most 32");
+        if (!h || r->t->helpers == HELPERS_MAX)
+            return fail_at(r->err, r->place, "too many helpers; expected at most %d", HELPERS_MAX);
         h->name = take(r, &l);
         struct cell text = trim(l.token.at, to);
         h->text = arena_copy(r->a, text.text, text.size);

@@ -370,7 +370,7 @@ static void helper(struct buf *out, const char *text)
 /* The helpers that a column of the used ops mentions: of vector operators if there are pieces, else of plain C. */
 static void helpers(struct buf *out, const struct isa_table *t, const struct used *used, enum form form)
 {
-    bool wanted[32] = {false};
+    bool wanted[HELPERS_MAX] = {false};
     for (int h = t->helpers - 1; h >= 0; h--) { /* a helper may use one above it */
         for (int i = 0; i < t->ops; i++) {
             const char *text = form == FORM_PIECES ? t->op[i]->intrinsic : t->op[i]->plain;

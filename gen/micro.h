@@ -21,7 +21,7 @@ const char *name_intern(struct names *n, const char *text, size_t size); /* NULL
 /* ---- what an ISA table declares (isa.c) ---- */
 
 enum { TYPES_MAX = 14, OPERANDS_MAX = 9, ARGS_MAX = 5, CLASS_COUNT = 4, OPS_MAX = 288, OP_BUCKETS = 64, MICROS_MAX = 160,
-       POOLS_MAX = 96 };
+       POOLS_MAX = 96, HELPERS_MAX = 48 };
 enum reg_class { CLASS_VEC, CLASS_MASK, CLASS_INT, CLASS_TILE };
 
 /* A type of vector values or of memory elements. */
@@ -142,7 +142,7 @@ struct isa_table {
     const struct macro *macro[MICROS_MAX];
     const char *macro_key[MICROS_MAX]; /* macro[i]->pattern.key, side by side for the search */
     const struct pool_vector *pool[POOLS_MAX];
-    const struct helper *helper[32];
+    const struct helper *helper[HELPERS_MAX];
     struct machine control[CONTROL_COUNT];
 };
 /* Reads a table. `isa NAME BITS [extends BASE]` takes over what BASE, one of the n tables read before, declares. */

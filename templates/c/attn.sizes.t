@@ -59,7 +59,7 @@
 %# Then kernels of few queries read numbers that are smaller by this than what is stored: scales of rows make up for it.
 % let SHRUNK = FEW and TOGETHER ? 256 : 1
 %# Where narrow values are multiplied as pairs (few_pairs.micro): all of what is stored in them are bf16 numbers.
-% let COUPLES = FEW and NARROW and not TILES and has_op("couplef") and BK % (2*KB) == 0 and (not BLOCKS or R <= 4) and (TKV != "fp8" or HD % W == 0 and HDV % W == 0 and NV % 4 == 0) ? 1 : 0
+% let COUPLES = FEW and NARROW and not TILES and has_op("couplef") and BK % (2*KB) == 0 and (not BLOCKS or R <= 4) and (not NIBBLES or BK % W == 0) and (TKV != "fp8" or HD % W == 0 and HDV % W == 0 and NV % 4 == 0) ? 1 : 0
 %# Codes of fp8 become pairs by tables, 64 at a time, and of what is left of a row 32 or 16; of a key's three 16 are as four.
 % let CODES = COUPLES and TKV == "fp8"
 % let CODES_LEFT = HD % 64 - HD % 64/48*48
@@ -74,7 +74,6 @@
 %# Vectors of what the blocks of values are times for one of scores: under four rows a quarter has four blocks of a key, and otherwise each
 %# block has a vector in the order of scores.
 % let TIMES = R == 4 ? ceil_div(P_BLOCKS, 4) : P_BLOCKS
-% let FIXES_HERE = COUPLES ? 2*P_BLOCKS*W : W
 % let FIX_STEP = QUARTERS ? NR/VALUES*2*W : 0
 %# And they widen numbers or the scales of blocks by way of memory where that is cheaper. For scales it always is. E4M3 takes 0.93 to 0.97
 %# of the time that way on a Xeon under 4 rows, and 1.23 to 1.26 times as long under 8; fewer rows were not timed.
@@ -82,6 +81,10 @@
 % let SPARE = CODES ? 6 : TKV == "fp8" ? (has_op("codes") ? 2 : 4) : BLOCKS ? 2 : 0
 % let ROOM = (REGISTERS ? REGISTERS - 3 : 29) - SPARE
 % let VR = R % 8 == 0 and 8*(NV + 1) <= ROOM ? 8 : R % 4 == 0 and 4*(NV + 1) <= ROOM ? 4 : R % 2 == 0 and 2*(NV + 1) <= ROOM ? 2 : 1
+%# Whether values of q4_0 are multiplied two blocks at a time, whose probabilities then lie in turn; a block that is left over lies so, too.
+% let TWO_BLOCKS = QUARTERS and NIBBLES and HDV >= 128 and NR/VALUES % 2 == 0 and VR == R ? 1 : 0
+% let P_PLACES = TWO_BLOCKS ? round_up(P_BLOCKS, 2) : P_BLOCKS
+% let FIXES_HERE = COUPLES ? 2*P_PLACES*W : W
 % let DQ = LDQ/W
 %# Vectors of queries that stay in registers beside W accumulators. Vectors of a row that are two and two the even elements and the
 %# odd ones of twice as many bf16, which is the cheaper way to widen them; where pairs are multiplied, those of outputs alone, which
@@ -161,7 +164,7 @@
 % let TOPS = FACTORS_OF + W
 % let FIXES = TOPS + W
 % let HERE = FIXES + W
-% let BUFFER = BYTE_TILES ? HERE + (BLOCKS ? CHUNKS*3*W : W) : TILES ? P_TILE + 16*BK : PROBS_AT ? PROBS_AT + P_BLOCKS*(R*BK/2) : PASSAGE_END
+% let BUFFER = BYTE_TILES ? HERE + (BLOCKS ? CHUNKS*3*W : W) : TILES ? P_TILE + 16*BK : PROBS_AT ? PROBS_AT + P_PLACES*(R*BK/2) : PASSAGE_END
 %# Each pass over 64 columns of values fetches its share of the rows to come, whole and in order, since a processor's own fetching keeps up
 %# with that, and not with half of each row. OPENED_ROWS of the share are fetched by each of the four trips that open the columns, and the
 %# others while outputs are added.
@@ -211,7 +214,9 @@
 % let IN_FOURS = QUARTERS or COUPLES and R == 4 and (CODES or INTEGERS and HD <= 128) ? 1 : 0
 %# What makes the scores of a tile, unless these are sums of integers that are exact enough.
 % let SCORES_BY = CODES ? "score_codes" : QUARTERS and TILED and not INTEGERS ? "score_quarters" : "score_rows"
-% let LDH = IN_FOURS ? 4*LDW : LDW
+%# Keys of q4_0 have a lane each, 16 keys at a time, so that rows of queries stand there once.
+% let IN_LANES = QUARTERS and NIBBLES
+% let LDH = IN_FOURS and not IN_LANES ? 4*LDW : LDW
 % let ADDS = has_op("dotwords")
 %# Rows of queries are copied to so many elements each, with zeros behind them, before they are packed.
 % let STAGED = INTEGERS or CODES ? 2*LDW : LDQ*PER
@@ -358,7 +363,7 @@
 % if SCALED
 % micro spread
 % end
-% if IN_FOURS and (TILED or CODES)
+% if IN_FOURS and not IN_LANES and (TILED or CODES)
 % micro four_times
 % end
 % if SPREADS

@@ -209,6 +209,8 @@ static void pack(const struct rows *x, const struct space *w, float *to)
         four_times((const ${CQ} *)w->stage, to + ${INTS});
 % elif CODES
         in_eights((const ${CQ} *)w->stage, to + ${INTS});
+% elif IN_LANES and TILED
+        in_quarters((const ${CQ} *)w->stage, to + ${INTS});
 % elif QUARTERS and TILED
         in_quarters((const ${CQ} *)w->stage, to + ${ROWS_ONCE});
         four_times((const ${CQ} *)(const void *)(to + ${ROWS_ONCE}), to + ${INTS});

@@ -105,7 +105,7 @@ static void one_tile(const struct rows *x, const struct space *w, int64_t t, con
 % for c in 0..PANELS
 % for r in 0..R/VR
 % let ROW_AT = r*VR
-% let P_AT = P_PAIRS ? c*PROBS_STEP + PROBS_AT + ROW_AT % 4/2*(W/2) + ROW_AT/4*2 : ROW_AT
+% let P_AT = COUPLES ? c*PROBS_STEP + PROBS_AT + ROW_AT : P_PAIRS ? c*PROBS_STEP + PROBS_AT + ROW_AT % 4/2*(W/2) + ROW_AT/4*2 : ROW_AT
 % let V_AT = c*NR/VALUES*BYTES
 % let O_AT = ROW_AT*LDO + c*NR
 % let NEXT_AT = PASS_ROWS ? (c*(R/VR) + r)*(BK/SWEEPS) : (c*(R/VR) + r)*VALUE_LINES*LINE

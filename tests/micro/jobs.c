@@ -185,6 +185,8 @@ int64_t output_of(const struct job *j, int64_t c, int64_t vectors)
 {
     int64_t w = j->z.W, pair = c / (2 * w), four = c % (2 * w) / 4;
     const int64_t left = vectors % 4, at = c - (vectors - left) * w; /* in what is less than four vectors */
+    if (j->z.TWO_BLOCKS) /* of two blocks by fours of bits, words of both in turn; what is less than that stays */
+        return c / 64 < vectors / 4 ? c / 64 * 64 + (c % 2 * 2 + c % 32 / 16) * 16 + c % 16 / 2 * 2 + c % 64 / 32 : c;
     if (j->z.EIGHTS_V || (j->z.CODES && at < 0))
         return c / (4 * w) * 4 * w + c % 16 / 4 * w + c % (4 * w) / 16 * 4 + c % 4;
     if (j->z.CODES)
@@ -197,7 +199,7 @@ int64_t output_of(const struct job *j, int64_t c, int64_t vectors)
 /* The other way round, of a row of output. */
 int64_t whole_of(const struct job *j, int64_t at)
 {
-    for (int64_t c = 0; j->z.CODES || j->z.EIGHTS_V || (j->z.PARTED_O && j->z.PAIRS); c++)
+    for (int64_t c = 0; j->z.CODES || j->z.TWO_BLOCKS || j->z.EIGHTS_V || (j->z.PARTED_O && j->z.PAIRS); c++)
         if (output_of(j, c, j->z.CV) == at)
             return c;
     int64_t w = j->z.W, pair = at / (2 * w), parted = j->z.PARTED_V ? j->z.CV / 2 : 0;

@@ -24,7 +24,8 @@
         X(CHAINS) X(ACROSS) X(QROWS) X(RV) X(GROUP) X(FOURS_OF_ROWS) X(Q_SLOTS) X(PARTS_K)                             \
         X(PARTED_O) X(COUPLES) X(CODES) X(FIXES_HERE) X(P_PAIRS)                                                       \
         X(P_BLOCKS) X(PROBS_AT) X(VALUES_TIMES) X(INTS) X(LDW) X(COLS) X(PLACE) X(FIRST_VALUES) X(APART) X(OPEN)       \
-        X(Q_TILES) X(SCORES) X(PIECE) X(PIECES) X(IN_FOURS) X(LDH) X(CODES_64) X(TIMES)
+        X(Q_TILES) X(SCORES) X(PIECE) X(PIECES) X(IN_FOURS) X(LDH) X(CODES_64) X(TIMES)           \
+        X(TWO_BLOCKS) X(P_PLACES) X(IN_LANES)
 struct sizes {
 #define MEMBER(name) int64_t name;
     MODEL_SIZES(MEMBER)

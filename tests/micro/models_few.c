@@ -8,13 +8,15 @@
 #include "jobs.h"
 
 /* Where the probability of a row and a key stands: pairs are of a key and the one KB behind it, of which a vector has KB, by
- * lanes 0, 1, 4, 5, 8, 9, 12, 13, and then the others. */
+ * lanes 0, 1, 4, 5, 8, 9, 12, 13, and then the others; of narrow keys in the order of lanes. */
 static int64_t prob_at(const struct job *j, int64_t key, int64_t row)
 {
     const struct sizes *z = &j->z;
     int64_t vector = key / z->KB, lane = key % z->KB * z->R + row;
     if (!z->P_PAIRS)
         return key * z->R + row;
+    if (z->COUPLES)
+        return (vector / 2 * z->W + lane) * 2 + vector % 2;
     return (vector / 2 * z->W + (lane % 4 < 2 ? 0 : z->W / 2) + lane / 4 * 2 + lane % 2) * 2 + vector % 2;
 }
 
@@ -76,21 +78,44 @@ static double value_scale(const struct job *j, int p, int64_t block, int64_t i)
     return j->z.SCALED || j->z.PROBS_AT ? (double)get(j, p, j->z.VALUES_TIMES + i) : 1;
 }
 
-/* The element of such a probability, in a tile of scores, for a block of values. */
+/* Where two blocks are in turn: of a vector's lanes first those of the first two of each four, then the others. */
+static int64_t in_turn_at(int64_t block, int64_t lane, int64_t step)
+{
+    return (block / 2 * 2 + lane % 4 / 2) * step + lane / 4 * 4 + lane % 2 * 2 + block % 2;
+}
+
+/* The element of such a probability for a block of values, from the first one's. */
+static int64_t prob_of_block(const struct job *j, int64_t block, int64_t key, int64_t row)
+{
+    const struct sizes *z = &j->z;
+    const int64_t vector = key / z->KB, lane = key % z->KB * z->R + row;
+    if (z->TWO_BLOCKS)
+        return (vector / 2 * z->W + in_turn_at(block, lane, z->R * z->BK / 2)) * 2 + vector % 2;
+    return block * z->R * z->BK + prob_at(j, key, row);
+}
+
+/* The same, in a tile of scores. */
 static int64_t block_prob_at(const struct job *j, int64_t block, int64_t key, int64_t row)
 {
-    return 2 * j->z.PROBS_AT + block * j->z.R * j->z.BK + prob_at(j, key, row);
+    return 2 * j->z.PROBS_AT + prob_of_block(j, block, key, row);
+}
+
+/* What the tile's products are times for a block of values, behind PROBS. */
+static int64_t made_up_at(const struct sizes *z, int64_t block, int64_t lane)
+{
+    return z->W + (z->TWO_BLOCKS ? in_turn_at(block, lane, 2 * z->W) : 2 * block * z->W + lane);
 }
 
 /* What outputs so far are times, of row i; and what the tile's products are times, which makes up for rounding. */
 static void want_fix(struct job *j, int p, int64_t i, double fix, double error, double tile)
 {
     const struct sizes *z = &j->z;
-    for (int64_t b = 0; b < z->P_BLOCKS; b++)
+    for (int64_t b = 0; b < z->P_PLACES; b++)
         for (int64_t l = i; l < z->W; l += z->R) {
-            want(j, p, z->PROBS + 2 * b * z->W + l, fix, error);
+            if (b < z->P_BLOCKS)
+                want(j, p, z->PROBS + 2 * b * z->W + l, fix, error);
             if (z->COUPLES)
-                want(j, p, z->PROBS + (2 * b + 1) * z->W + l, tile > 0 ? 1 : tile, 0x1p-7);
+                want(j, p, z->PROBS + made_up_at(z, b, l), tile > 0 ? 1 : tile, 0x1p-7);
         }
 }
 
@@ -229,9 +254,9 @@ static void values(struct job *j, int64_t keys, int64_t ld, int fix)
             int64_t at = i * z->LDO + output_of(j, c, j->columns);
             const int64_t block = z->COUPLES && z->PROBS_AT ? c / 32 : 0;
             double sum = (fix < 0 ? 1 : (double)get(j, fix, i)) * (double)get(j, 2, at), size = fabs(sum);
-            const double made_up = z->COUPLES ? (double)get(j, fix, (2 * block + 1) * z->W + i) : 1;
+            const double made_up = z->COUPLES ? (double)get(j, fix, made_up_at(z, block, i)) : 1;
             for (int64_t k = 0; k < keys; k++) {
-                int64_t p = z->FEW ? prob_at(j, k, i) + (z->PROBS_AT ? c / 32 * z->R * z->BK : 0) : i * z->LDP * z->PER + k;
+                int64_t p = z->FEW ? prob_of_block(j, z->PROBS_AT ? c / 32 : 0, k, i) : i * z->LDP * z->PER + k;
                 double term = (double)get_prob(j, 0, p) *
                               (double)(z->WIDENS     ? get(j, 1, k * ld + paired_at(j, c))
                                        : z->PROBS_AT ? stored_number(j, 1, k * ld, c)
@@ -255,7 +280,7 @@ static void value_rows(struct job *j)
 {
     const struct sizes *z = &j->z;
     int64_t columns = j->columns * z->W, ld = units(j, columns) + (j->kind % 3) * 5;
-    const int64_t blocks = z->PROBS_AT ? columns / 32 : 1;
+    const int64_t blocks = z->PROBS_AT ? (columns / 32 + z->TWO_BLOCKS) / (1 + z->TWO_BLOCKS) * (1 + z->TWO_BLOCKS) : 1;
     probs(j, 0, z->P_PAIRS ? blocks * z->R * z->BK / 2 : (z->BK - 1) * z->R + z->VR);
     memory(j, 1, j->kv, (z->BK - 1) * ld + units(j, columns));
     memory(j, 2, DTYPE_F32, (z->VR - 1) * z->LDO + columns);
@@ -375,8 +400,8 @@ static void want_lanes(struct job *j, int64_t i, int64_t keys, int64_t from, int
         double p = power(z, (double)(s - base));
         if (nan && z->P_PAIRS)
             p = NAN; /* whether it gets into the maximum depends on the order */
-        for (int64_t b = 0; b < z->P_BLOCKS; b++) {
-            double y = value_scale(j, 0, b, k * z->R + i), size = fabs(y);
+        for (int64_t b = 0; b < z->P_PLACES; b++) { /* one that is left over has two places */
+            double y = value_scale(j, 0, b < z->P_BLOCKS ? b : b - 1, k * z->R + i), size = fabs(y);
             want_prob(j, 0, block_prob_at(j, b, k, i), p * y,
                       size * (p * (rounding + short_power + 0x1p-24 + power_error(z, (double)(s - base))) + TINY) + TINY);
         }
@@ -506,7 +531,7 @@ static void tile_values(struct job *j)
         for (int64_t c = 0; c < z->LDO; c++) {
             int64_t at = i * z->LDO + output_of(j, c, z->CV);
             const int64_t block = z->PROBS_AT ? c / 32 : 0, first = z->PROBS_AT ? c / z->NR * (z->NR / 32) : 0;
-            const double made_up = z->COUPLES ? (double)get(j, 0, z->PROBS + (2 * block + 1) * z->W + i) : 1;
+            const double made_up = z->COUPLES ? (double)get(j, 0, z->PROBS + made_up_at(z, block, i)) : 1;
             double sum = (double)get(j, 0, z->PROBS + 2 * first * z->W + i) * (double)get(j, 2, at), size = fabs(sum);
             for (int64_t k = 0; k < z->BK; k++) {
                 double term = made_up * (double)get_prob(j, 0, block_prob_at(j, block, k, i)) *

@@ -40,11 +40,11 @@ static void four_times(struct job *j)
     }
 }
 
-/* Writes a word where a row of queries has it, which is in four places from word `at` on. */
+/* Writes a word where a row of queries has it, which is in four places from word `at` on, or where keys have a lane each in one. */
 static void set_four(struct job *j, int64_t at, int64_t i, uint16_t word)
 {
-    for (int64_t copy = 0; copy < 4; copy++)
-        memcpy(j->arg[0].before + 2 * (at + first_of_four(i) + copy * 8), &word, 2);
+    for (int64_t copy = 0; copy < (j->z.IN_LANES ? 1 : 4); copy++)
+        memcpy(j->arg[0].before + 2 * (at + (j->z.IN_LANES ? i : first_of_four(i)) + copy * 8), &word, 2);
 }
 
 static void spread_blocks(struct job *j)
@@ -138,7 +138,7 @@ static double product(const struct job *j, int64_t i, int64_t key, int64_t ld, d
 
 static double pair_at(const struct job *j, int64_t i)
 {
-    return (double)dtype_load(DTYPE_BF16, j->arg[0].before, 2 * j->z.INTS + i / 8 * 32 + i % 8);
+    return (double)dtype_load(DTYPE_BF16, j->arg[0].before, 2 * j->z.INTS + (j->z.IN_LANES ? i : first_of_four(i)));
 }
 
 static void score_quarters(struct job *j)

@@ -175,6 +175,7 @@ static const struct exception {
     {"dot", dot_differs, "plain C rounds the products as well, and keeps denormal sums"},
     {"doti", dot_differs, "the same"},
     {"dotim", dot_differs, "the same"},
+    {"dotib", dot_differs, "the same"},
     {"dotlane", dotlane_differs, "plain C rounds to nearest, and keeps denormal sums"},
     {"pair", pair_differs, "plain C keeps denormal numbers"},
     {"scale", scale_differs, "plain C makes the power of two first: no denormal results"},
@@ -302,6 +303,12 @@ static uint32_t element(const uint8_t *at, const struct vtype *type, int index)
     return bits;
 }
 
+/* Whether memory has one element for all lanes. */
+static bool is_one(const struct op_case *c, int p)
+{
+    return !strcmp(c->op->name, "dotib") && c->op->pattern.operand[c->param[p].operand].kind == OPERAND_MEMORY;
+}
+
 static struct lane lane_of(const struct operands *o, const struct op_case *c, int lane, uint32_t fast, uint32_t plain)
 {
     struct lane l = {.fast = fast, .plain = plain};
@@ -310,7 +317,7 @@ static struct lane lane_of(const struct operands *o, const struct op_case *c, in
             memcpy(&l.in[k], &c->real, 4);
     for (int p = 1; p < c->params; p++)
         if (c->param[p].role == ROLE_IN || c->param[p].role == ROLE_MASK)
-            l.in[c->param[p].operand] = element(o->in[p] + GUARD, c->param[p].type, lane);
+            l.in[c->param[p].operand] = element(o->in[p] + GUARD, c->param[p].type, is_one(c, p) ? 0 : lane);
     const char *number = takes_lane(c->op) ? strstr(c->name, "with ") : NULL;
     if (number)
         l.in[1] = element(o->in[2] + GUARD, c->param[2].type, atoi(number + 5) & 3);
