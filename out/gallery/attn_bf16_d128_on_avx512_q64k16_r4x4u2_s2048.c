@@ -987,7 +987,8 @@ static const uint16_t *keys_at(const struct attn_args *a, const struct sequence 
     (void)a, (void)s; /* what pages would need */
     if (n == all && width == padded)
         return head + j * stride[2];
-    memset(copy, 0, (size_t)(all * padded) * sizeof *copy);
+    int64_t filled = width == padded ? n : 0; /* rows that need no zeros */
+    memset(copy + filled * padded, 0, (size_t)((all - filled) * padded) * sizeof *copy);
     for (int64_t r = 0; r < n; r++)
         memcpy(copy + r * padded, head + (j + r) * stride[2], (size_t)width * sizeof *copy);
     *ld = padded;
@@ -1069,11 +1070,16 @@ static void begin(const struct rows *x, float *o)
  * not see, the first that it sees, the key that the lane is of; and how many keys there are to a vector. */
 static void limits(const struct rows *x, int64_t t, int64_t j, int64_t n, int32_t *to)
 {
-    for (int64_t l = 0; l < 16; l++) {
-        int64_t i = query_of(x, t + l % 4), end = least(n, end_key(x->s, i) - j), from = first_key(x->s, i) - j;
+    int all = j >= x->seen_from && j + n <= x->seen_end; /* are seen by every row */
+    for (int64_t l = 0; l < 4; l++) {
+        int64_t i = all ? 0 : query_of(x, t + l), end = all ? n : least(n, end_key(x->s, i) - j),
+            from = all ? 0 : first_key(x->s, i) - j;
         to[l] = (int32_t)(end < 0 ? 0 : end), to[16 + l] = (int32_t)(from < 0 ? 0 : least(from, n));
-        to[32 + l] = (int32_t)(l / 4), to[48 + l] = 4;
     }
+    for (int64_t l = 4; l < 16; l++)
+        to[l] = to[l - 4], to[16 + l] = to[16 + l - 4];
+    for (int64_t l = 0; l < 16; l++)
+        to[32 + l] = (int32_t)(l / 4), to[48 + l] = 4;
 }
 
 /* The n keys of a tile from key j on, and their values: where each piece of them begins, and what is fetched
@@ -1202,9 +1208,14 @@ static void total(const struct rows *x, int64_t heads, const struct space *w, fl
 {
     const struct attn_args *a = x->a;
     float unused;
-    for (int64_t h = 0; h < heads; h++)
-        begin(x, w->o + h * 9216);
-    for (int64_t split = x->from / 2048; split * 2048 < x->end; split++) {
+    int64_t split = x->from / 2048, splits = over(x->end, 2048);
+    if (!shared && splits - split == 1) { /* nothing is to be joined */
+        walk(x, heads, w, split, w->o);
+        split = splits;
+    } else
+        for (int64_t h = 0; h < heads; h++)
+            begin(x, w->o + h * 9216);
+    for (; split < splits; split++) {
         float *part = shared ? shared + split * a->kv_heads * 9216 : w->part;
         if (!shared)
             walk(x, heads, w, split, part);

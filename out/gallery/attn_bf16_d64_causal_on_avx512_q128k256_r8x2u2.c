@@ -839,7 +839,8 @@ static const uint16_t *keys_at(const struct attn_args *a, const struct sequence 
     (void)a, (void)s; /* what pages would need */
     if (n == all && width == padded)
         return head + j * stride[2];
-    memset(copy, 0, (size_t)(all * padded) * sizeof *copy);
+    int64_t filled = width == padded ? n : 0; /* rows that need no zeros */
+    memset(copy + filled * padded, 0, (size_t)((all - filled) * padded) * sizeof *copy);
     for (int64_t r = 0; r < n; r++)
         memcpy(copy + r * padded, head + (j + r) * stride[2], (size_t)width * sizeof *copy);
     *ld = padded;

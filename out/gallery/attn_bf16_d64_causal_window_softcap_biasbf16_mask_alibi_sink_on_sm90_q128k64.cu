@@ -168,7 +168,9 @@ struct __attribute__((aligned(64))) attn_cuda_maps {
 #define store_matrices4 store_matrices4_a7fa9175
 #define store_matrices2 store_matrices2_a7fa9175
 #define interval interval_a7fa9175
+#define tanh_near tanh_near_a7fa9175
 #define tanh_fast tanh_fast_a7fa9175
+#define ratio_of ratio_of_a7fa9175
 #define cap cap_a7fa9175
 #define row_states row_states_a7fa9175
 #define mask mask_a7fa9175
@@ -528,12 +530,22 @@ INLINED int interval(int i, int keys, int offset)
     return max(min(i + offset + 1, keys), 0);
 }
 
-/* tanh x = e / (e + 2), where e = exp(2x) - 1 = 2**y - 1. With y = n + r that is 2**n * (2**r - 1) + (2**n - 1), a sum
- * without cancellation. 2**r - 1 is r times a polynomial (relative error 1.1e-8), so that tanh x is close to x near 0.
- * From 2**y = 2**30 on the result is 1, and from 2**-30 down it is -1. */
-INLINED float tanh_fast(float x)
+/* The largest cap of which tanh_near is exact enough: a score is then off by 2**-14 at most, where rounding a
+ * probability to f16 changes it by 2**-12 of itself. */
+#define SMALL_CAP 128.0f
+
+/* tanh x by y = 2x log2 e, off by 2**-21 at most. */
+INLINED float tanh_near(float y)
 {
-    const float y = within30(x * 2.88539008f), shifted = y + 12582912.0f; /* floats this large are whole numbers */
+    return fma(-2.0f, reciprocal(exp2_fast(y) + 1.0f), 1.0f);
+}
+/* The same by the same number, and exact relative to itself, too: tanh x = e / (e + 2), where e = exp(2x) - 1 = 2**y -
+ * 1. With y = n + r that is 2**n * (2**r - 1) + (2**n - 1), a sum without cancellation. 2**r - 1 is r times a
+ * polynomial (relative error 1.1e-8), so that tanh x is close to x near 0. From 2**y = 2**30 on the result is 1, and
+ * from 2**-30 down it is -1. */
+INLINED float tanh_fast(float twice)
+{
+    const float y = within30(twice), shifted = y + 12582912.0f; /* floats this large are whole numbers */
     const float r = y - (shifted - 12582912.0f), two_n = as_float((as_int(shifted) << 23) + 0x3f800000);
     float p = fma(0.000154035124f, r, 0.00133907355f);
     p = fma(p, r, 0.00961823749f), p = fma(p, r, 0.0555035743f);
@@ -541,13 +553,23 @@ INLINED float tanh_fast(float x)
     const float e = fma(p * r, two_n, two_n - 1.0f);
     return e * reciprocal(e + 2.0f);
 }
-
-/* tanh of scores divided by the cap; ratio is the scale divided by the cap. */
-INLINED void cap(float *s, float ratio)
+/* What scores are multiplied by for that: twice their scale divided by the cap, as a power of two. */
+INLINED float ratio_of(float scale, float softcap)
 {
-    #pragma unroll
-    for (int n = 0; n < 32; n++)
-        s[n] = tanh_fast(s[n] * ratio);
+    return fmin(fmax(scale / softcap * 2.88539008f, -FLT_MAX), FLT_MAX);
+}
+
+/* tanh of scores times ratio; small: whether the cap is at most SMALL_CAP. */
+INLINED void cap(float *s, float ratio, int small)
+{
+    if (small)
+        #pragma unroll
+        for (int n = 0; n < 32; n++)
+            s[n] = tanh_near(s[n] * ratio);
+    else
+        #pragma unroll
+        for (int n = 0; n < 32; n++)
+            s[n] = tanh_fast(s[n] * ratio);
 }
 
 struct row_states {
@@ -932,6 +954,7 @@ struct worker {
     uint shared;
     __local uchar *memory;
     int w, warp, lane;
+    int small; /* the cap is at most SMALL_CAP */
     float scale, ratio;
     int edge, begin; /* see set_ends */
     uint nq, nk, nv;  /* tiles of queries, keys and values so far */
@@ -1139,7 +1162,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         close_rows(x, &rows, factor, pending, a, lse, sinks);
         await_staging(x);
         end_scores(x, j == from);
-        cap(s, x->ratio);
+        cap(s, x->ratio, x->small);
         modify_tile(s, x, j, a, f);
         mask_edge(s, x, j);
         softmax(s, &rows, fix, x->scale);
@@ -1152,7 +1175,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         while (--j >= from) {
             begin_step(s, out, p, x);
             end_scores(x, j == from);
-            cap(s, x->ratio);
+            cap(s, x->ratio, x->small);
             modify_tile(s, x, j, a, f);
             mask_edge(s, x, j);
             const int grown = softmax(s, &rows, factor, x->scale);
@@ -1204,7 +1227,7 @@ void attn_bf16_d64_causal_window_softcap_biasbf16_mask_alibi_sink_on_sm90_q128k6
     beside.unit = f.softcap;
     x.beside = beside;
     x.scale = 1.44269504f; /* exponentials are powers of two */
-    x.ratio = a.scale / f.softcap;
+    x.ratio = ratio_of(a.scale, f.softcap), x.small = f.softcap <= SMALL_CAP;
     consume(&x, &a, lse, sinks + f.sinks_at, &f);
     stores_done();
 }
@@ -1272,7 +1295,10 @@ void attn_bf16_d64_causal_window_softcap_biasbf16_mask_alibi_sink_on_sm90_q128k6
 #undef store_matrices4
 #undef store_matrices2
 #undef interval
+#undef SMALL_CAP
+#undef tanh_near
 #undef tanh_fast
+#undef ratio_of
 #undef cap
 #undef row_states
 #undef mask

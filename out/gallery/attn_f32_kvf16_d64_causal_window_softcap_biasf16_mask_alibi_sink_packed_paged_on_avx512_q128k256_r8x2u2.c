@@ -1153,7 +1153,8 @@ static const uint16_t *keys_at(const struct attn_args *a, const struct sequence 
     int together = j % size + n <= size;
     if (together && n == all && width == padded)
         return head + (pages[j / size] * stride[0] + j % size * stride[2]);
-    memset(copy, 0, (size_t)(all * padded) * sizeof *copy);
+    int64_t filled = width == padded ? n : 0; /* rows that need no zeros */
+    memset(copy + filled * padded, 0, (size_t)((all - filled) * padded) * sizeof *copy);
     for (int64_t r = 0; r < n; r++)
         memcpy(copy + r * padded, head + (pages[(j + r) / size] * stride[0] + (j + r) % size * stride[2]),
             (size_t)width * sizeof *copy);

@@ -255,7 +255,7 @@
 %# Whether values of a whole tile of keys can be met by one call.
 % let AT_ONCE = WHOLE and IN_PLACE and LAST == NV and (not WIDENS or HDV == LDV) ? 1 : 0
 %# Whether the scores of a tile are made while values of the tile before it are met: where there are four chains, if W keys are a page at most,
-%# as f32 of 128 columns from memory takes 1.04 to 1.13 times as long so.
+%# as f32 of 128 columns from memory takes 1.06 to 1.08 times as long so.
 % let IN_TURN = AT_ONCE and not NARROW and (ACROSS or CHAINS > 1 and W*KEY*SIZE <= 4096)
 %# While they multiply keys they fetch keys to come, so that memory is never idle.
 % let FETCH_AHEAD = SPLIT and INVARIANT
