@@ -168,7 +168,7 @@ struct __attribute__((aligned(64))) attn_cuda_maps {
 #define store_matrices4 store_matrices4_a7fa9175
 #define store_matrices2 store_matrices2_a7fa9175
 #define interval interval_a7fa9175
-#define tanh_near tanh_near_a7fa9175
+#define tanh_of_small tanh_of_small_a7fa9175
 #define tanh_fast tanh_fast_a7fa9175
 #define ratio_of ratio_of_a7fa9175
 #define cap cap_a7fa9175
@@ -530,19 +530,16 @@ INLINED int interval(int i, int keys, int offset)
     return max(min(i + offset + 1, keys), 0);
 }
 
-/* The largest cap of which tanh_near is exact enough: a score is then off by 2**-14 at most, where rounding a
- * probability to f16 changes it by 2**-12 of itself. */
-#define SMALL_CAP 128.0f
-
-/* tanh x by y = 2x log2 e, off by 2**-21 at most. */
-INLINED float tanh_near(float y)
+/* tanh x by y = 2x log2 e, off by 2**-21 at most: of a cap up to 128 scores are then off by 2**-14 at most, where
+ * rounding a probability to f16 changes it by 2**-12 of itself. */
+INLINED float tanh_of_small(float y)
 {
     return fma(-2.0f, reciprocal(exp2_fast(y) + 1.0f), 1.0f);
 }
-/* The same by the same number, and exact relative to itself, too: tanh x = e / (e + 2), where e = exp(2x) - 1 = 2**y -
- * 1. With y = n + r that is 2**n * (2**r - 1) + (2**n - 1), a sum without cancellation. 2**r - 1 is r times a
- * polynomial (relative error 1.1e-8), so that tanh x is close to x near 0. From 2**y = 2**30 on the result is 1, and
- * from 2**-30 down it is -1. */
+/* tanh x by the same number, and exact relative to itself, too: e / (e + 2), where e = exp(2x) - 1 = 2**y - 1. With y =
+ * n + r that is 2**n * (2**r - 1) + (2**n - 1), a sum without cancellation. 2**r - 1 is r times a polynomial (relative
+ * error 1.1e-8), so that tanh x is close to x near 0. From 2**y = 2**30 on the result is 1, and from 2**-30 down it is
+ * -1. */
 INLINED float tanh_fast(float twice)
 {
     const float y = within30(twice), shifted = y + 12582912.0f; /* floats this large are whole numbers */
@@ -559,13 +556,14 @@ INLINED float ratio_of(float scale, float softcap)
     return fmin(fmax(scale / softcap * 2.88539008f, -FLT_MAX), FLT_MAX);
 }
 
-/* tanh of scores times ratio; small: whether the cap is at most SMALL_CAP. */
+/* tanh of scores times ratio. small: whether the cap is at most 128, or the scale, which is that many powers of two, at
+ * most 184.665. */
 INLINED void cap(float *s, float ratio, int small)
 {
     if (small)
         #pragma unroll
         for (int n = 0; n < 32; n++)
-            s[n] = tanh_near(s[n] * ratio);
+            s[n] = tanh_of_small(s[n] * ratio);
     else
         #pragma unroll
         for (int n = 0; n < 32; n++)
@@ -954,7 +952,6 @@ struct worker {
     uint shared;
     __local uchar *memory;
     int w, warp, lane;
-    int small; /* the cap is at most SMALL_CAP */
     float scale, ratio;
     int edge, begin; /* see set_ends */
     uint nq, nk, nv;  /* tiles of queries, keys and values so far */
@@ -1162,7 +1159,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         close_rows(x, &rows, factor, pending, a, lse, sinks);
         await_staging(x);
         end_scores(x, j == from);
-        cap(s, x->ratio, x->small);
+        cap(s, x->ratio, f->softcap <= 128.0f);
         modify_tile(s, x, j, a, f);
         mask_edge(s, x, j);
         softmax(s, &rows, fix, x->scale);
@@ -1175,7 +1172,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         while (--j >= from) {
             begin_step(s, out, p, x);
             end_scores(x, j == from);
-            cap(s, x->ratio, x->small);
+            cap(s, x->ratio, f->softcap <= 128.0f);
             modify_tile(s, x, j, a, f);
             mask_edge(s, x, j);
             const int grown = softmax(s, &rows, factor, x->scale);
@@ -1227,7 +1224,7 @@ void attn_bf16_d64_causal_window_softcap_biasbf16_mask_alibi_sink_on_sm90_q128k6
     beside.unit = f.softcap;
     x.beside = beside;
     x.scale = 1.44269504f; /* exponentials are powers of two */
-    x.ratio = ratio_of(a.scale, f.softcap), x.small = f.softcap <= SMALL_CAP;
+    x.ratio = ratio_of(a.scale, f.softcap);
     consume(&x, &a, lse, sinks + f.sinks_at, &f);
     stores_done();
 }
@@ -1295,8 +1292,7 @@ void attn_bf16_d64_causal_window_softcap_biasbf16_mask_alibi_sink_on_sm90_q128k6
 #undef store_matrices4
 #undef store_matrices2
 #undef interval
-#undef SMALL_CAP
-#undef tanh_near
+#undef tanh_of_small
 #undef tanh_fast
 #undef ratio_of
 #undef cap

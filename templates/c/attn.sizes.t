@@ -274,7 +274,7 @@
 %# How many keys ahead: 64 rather than 128, which take 1.01 to 1.15 times as long on a Xeon. Keys in fours are fetched 16 ahead into the
 %# nearest cache, and 64 ahead into L2: from L3 the first alone is faster, from memory the second alone. Values are fetched as many ahead
 %# as are read at a time, CHUNK_LINES lines in each step; in pages twice as many, into L2 alone, as what is further on lies in others.
-% let NEAR = FOURS and not NARROW and not PAGED and not IN_TURN and has_op("fetchnear")
+% let NEAR = FOURS and not NARROW and not PAGED and (ACROSS or not IN_TURN) and has_op("fetchnear")
 % let AWAY = LANED ? 32 : NEAR ? 16 : FOURS ? 64 : (DIRECT and NR > 32 ? 1 : 2)*NR
 % let FURTHER = 48
 % let CHUNK_LINES = ceil_div(SOME*VALUE, LINE*max(1, PANELS - (LAST == NV ? 0 : 1))*(R/VR)*ceil_div(SOME, U*PER))

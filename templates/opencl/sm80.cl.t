@@ -330,7 +330,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % if SOFTCAP
         #pragma unroll
         for (int m = 0; m < ${FR}; m++)
-            cap(s + m * ${NS}, p.ratio, p.small${SPLIT ? ", p.rows - 16 * m" : ""});
+            cap(s + m * ${NS}, p.ratio${SMALL_CAPS ? ADDS ? ", f.softcap <= 128.0f" : ", p.scale <= 184.665f" : ""}${SPLIT ? ", p.rows - 16 * m" : ""});
 % end
 % if MODIFIES and SPLIT
         const int key = j * ${BK} + 2 * (p.lane & 3), h0 = x.g * split.group;

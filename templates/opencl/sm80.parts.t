@@ -14,9 +14,6 @@ struct worker {
     uint shared;
     __local uchar *memory; /* the same */
     int item, warp, lane${PARTS_V > 1 ? ", columns" : ""};
-% if SOFTCAP
-    int small; /* the cap is at most SMALL_CAP */
-% end
     float scale${SOFTCAP ? ", ratio" : ""}${NARROW ? (INVARIANT ? ", unit[" : ", unit") : ""}${NARROW and INVARIANT ? 2*FR : ""}${NARROW and INVARIANT ? "]" : ""};${NARROW ? (INVARIANT ? " /* unit: what a row's output is to be multiplied by */" : " /* unit: what output is to be multiplied by */") : ""}
 % if PACKED
     int queries;           /* how many the sequence has */
@@ -70,7 +67,7 @@ INLINED struct worker part_of(__local uchar *memory, const struct tile *x, const
     p.scale = fmax(fabs(a->scale)${BY_LOG2E}, FLT_MIN); /* exponentials are powers of two; not 0, since -inf * 0 would be NaN */
 % end
 % if SOFTCAP
-    p.ratio = ratio_of(a->scale${MADE_UP}, features->softcap), p.small = features->softcap <= SMALL_CAP;
+    p.ratio = ratio_of(a->scale${MADE_UP}, features->softcap);
 % end
     return p;
 }

@@ -232,7 +232,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
     x.scale = fmax(fabs(a.scale)${BY_LOG2E}, FLT_MIN); /* exponentials are powers of two; not 0, since -inf * 0 would be NaN */
 % end
 % if SOFTCAP
-    x.ratio = ratio_of(a.scale${MADE_UP}, f.softcap), x.small = f.softcap <= SMALL_CAP;
+    x.ratio = ratio_of(a.scale${MADE_UP}, f.softcap);
 % end
 % if QUICK
     x.rise = 4.0f / x.scale; /* half of what does no harm, so that no rounding hides more than that */

@@ -98,7 +98,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         scale_scores(s, x);
 % end
 % if SOFTCAP
-        cap(s, x->ratio, x->small${SPLIT ? ", rows_from_here(x)" : ""});
+        cap(s, x->ratio${SMALL_CAPS ? ADDS ? ", f->softcap <= 128.0f" : ", x->scale <= 184.665f" : ""}${SPLIT ? ", rows_from_here(x)" : ""});
 % end
 % if MODIFIES
         modify_tile(s, x, j, a, f);
@@ -150,7 +150,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
             scale_scores(s, x);
 % end
 % if SOFTCAP
-            cap(s, x->ratio, x->small${SPLIT ? ", rows_from_here(x)" : ""});
+            cap(s, x->ratio${SMALL_CAPS ? ADDS ? ", f->softcap <= 128.0f" : ", x->scale <= 184.665f" : ""}${SPLIT ? ", rows_from_here(x)" : ""});
 % end
 % if MODIFIES
             modify_tile(s, x, j, a, f);

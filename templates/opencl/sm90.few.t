@@ -219,7 +219,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
             strip_scores(s, q, x, PLACE_AT(x->nk));
             scale_scores(s, x${UNITS ? ", unit" : ""});
 % if SOFTCAP
-            cap(s, x->ratio, x->small, rows_from_here(x));
+            cap(s, x->ratio, rows_from_here(x));
 % end
 % if MODIFIES
             modify_tile(s, x, j, a, f);

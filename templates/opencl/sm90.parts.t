@@ -7,9 +7,6 @@ struct worker {
     uint shared;
     __local uchar *memory;
     int w, ${SHARES ? "part, " : FEW ? "strip, " : ""}warp, lane;${SHARES ? " /* part: which columns of output it has, the first half or the rest */" : FEW ? " /* strip: which keys of each tile it has */" : ""}
-% if SOFTCAP
-    int small; /* the cap is at most SMALL_CAP */
-% end
     float scale${QUICK ? ", rise" : ""}${SOFTCAP ? ", ratio" : ""}${SCALED ? (INVARIANT ? ", unit[2]" : ", unit") : ""};${SCALED ? (INVARIANT ? " /* unit: what a row's output is to be multiplied by */" : " /* unit: what output is to be multiplied by */") : ""}
 % if SCALED and not FEW
     int even_k, even_v; /* see is_even */

@@ -11,16 +11,17 @@ INLINED int interval(int i, int keys, int offset)
 }
 
 % if SOFTCAP
-/* The largest cap of which tanh_near is exact enough: a score is then off by 2**-14 at most, where rounding a probability to f16 changes
- * it by 2**-12 of itself. */
-#define SMALL_CAP 128.0f
-
-/* tanh x by y = 2x log2 e, off by 2**-21 at most. */
-INLINED float tanh_near(float y)
+%# Whether a cap up to 128 has a form of its own: where keys are split memory is waited for, and where heads are wide there are no registers for two.
+% let SMALL_CAPS = not SPLIT and HD <= 128 and HDV <= 128
+% if SMALL_CAPS
+/* tanh x by y = 2x log2 e, off by 2**-21 at most: of a cap up to 128 scores are then off by 2**-14 at most, where rounding a probability
+ * to f16 changes it by 2**-12 of itself. */
+INLINED float tanh_of_small(float y)
 {
     return fma(-2.0f, reciprocal(exp2_fast(y) + 1.0f), 1.0f);
 }
-/* The same by the same number, and exact relative to itself, too: tanh x = e / (e + 2), where e = exp(2x) - 1 = 2**y - 1. With y = n + r that is 2**n * (2**r - 1) +
+% end
+/* tanh x${SMALL_CAPS ? " by the same number, and exact relative to itself, too" : " by y = 2x log2 e"}: e / (e + 2), where e = exp(2x) - 1 = 2**y - 1. With y = n + r that is 2**n * (2**r - 1) +
  * (2**n - 1), a sum without cancellation. 2**r - 1 is r times a polynomial (relative error 1.1e-8), so that tanh x is close to x
  * near 0. From 2**y = 2**30 on the result is 1, and from 2**-30 down it is -1. */
 INLINED float tanh_fast(float twice)
@@ -39,33 +40,33 @@ INLINED float ratio_of(float scale, float softcap)
     return fmin(fmax(scale / softcap * 2.88539008f, -FLT_MAX), FLT_MAX);
 }
 
-/* tanh of scores times ratio${SPLIT ? ", for the first so many rows" : ""}; small: whether the cap is at most SMALL_CAP. */
-INLINED void cap(float *s, float ratio, int small${SPLIT ? ", int rows" : ""})
-{
 % if SPLIT
+/* tanh of scores times ratio, for the first so many rows. */
+INLINED void cap(float *s, float ratio, int rows)
+{
     #pragma unroll
     for (int r = 0; r < 2; r++)
-        if (8 * r < rows) {
-            if (small)
-                #pragma unroll
-                for (int n = 2 * r; n < ${NS}; n += 4)
-                    s[n] = tanh_near(s[n] * ratio), s[n + 1] = tanh_near(s[n + 1] * ratio);
-            else
-                #pragma unroll
-                for (int n = 2 * r; n < ${NS}; n += 4)
-                    s[n] = tanh_fast(s[n] * ratio), s[n + 1] = tanh_fast(s[n + 1] * ratio);
-        }
+        if (8 * r < rows)
+            #pragma unroll
+            for (int n = 2 * r; n < ${NS}; n += 4)
+                s[n] = tanh_fast(s[n] * ratio), s[n + 1] = tanh_fast(s[n + 1] * ratio);
+}
 % else
+/* tanh of scores times ratio.${SMALL_CAPS ? " small: whether the cap is at most 128, or the scale, which is that many powers of two, at most 184.665." : ""} */
+INLINED void cap(float *s, float ratio${SMALL_CAPS ? ", int small" : ""})
+{
+% if SMALL_CAPS
     if (small)
         #pragma unroll
         for (int n = 0; n < ${NS}; n++)
-            s[n] = tanh_near(s[n] * ratio);
+            s[n] = tanh_of_small(s[n] * ratio);
     else
+% end
         #pragma unroll
         for (int n = 0; n < ${NS}; n++)
             s[n] = tanh_fast(s[n] * ratio);
-% end
 }
+% end
 
 % end
 struct row_states {

@@ -19,6 +19,7 @@ INLINE uint min(uint a, uint b) { return a < b ? a : b; }
 INLINE int min(int a, int b) { return a < b ? a : b; }
 INLINE int max(int a, int b) { return a > b ? a : b; }
 INLINE float fmax(float a, float b) { return __nvvm_fmax_f(a, b); }
+INLINE float fmin(float a, float b) { return __nvvm_fmin_f(a, b); }
 INLINE float fabs(float a) { return __nvvm_fabs_f(a); }
 INLINE long clamp(long x, long low, long high) { return x < low ? low : x > high ? high : x; }
 INLINE float max(float a, float b) { return __nvvm_fmax_f(a, b); }
