@@ -128,6 +128,7 @@
 %# With chains, a vector has those of RV rows, and few queries have GROUP rows at a time, of which QROWS are a multiple. Where there are four
 %# chains, each slot of a query stands there 4/RV times; 16 slots of a group are FOURS_OF_ROWS vectors. Where keys are in quarters, behind the
 %# scale each four slots of queries stand four times beside each other, from AT_FOURS on.
+%# Whether the chains of a vector of a key, or of its blocks, are lanes of it.
 % let LANED = ACROSS or QUARTERED
 % let RV = LANED ? (R == 1 ? 1 : max(1, W/4)) : min(2, R)
 % let GROUP = LANED ? RV : min(4, R > 2 ? 4 : R)
@@ -512,7 +513,7 @@
 % if KNOWN
 % micro tops_again
 % end
-% elif ACROSS or QUARTERED
+% elif LANED
 % micro tile_across as score_tile with N = NV
 % else
 % micro score_tile with N = NV

@@ -179,7 +179,7 @@ static void pack(const struct rows *x, const struct space *w, float *to)
             const ${CQ} *q = (const ${CQ} *)a->q + x->s->q_at + head_of(x, t + r) * a->q_stride[1];
             memcpy((${CQ} *)w->stage + r * ${STAGED}, q + query_of(x, t + r) * a->q_stride[2], ${HD} * sizeof *q);
         }
-% if FOURS and not ACROSS and not QUARTERED
+% if FOURS and not LANED
         pack_q((const ${CQ} *)w->stage, w->k, ${LDQ*PER});
         pack_fours(w->k, to);
 % else

@@ -229,7 +229,7 @@ static void walk(const struct rows *x, int64_t heads, const struct space *w, int
             int64_t ld;
             const ${CKV} *from = keys_at(x->a, x->s, keys, x->a->k_stride, j + c, some, step, ${BLOCKS ? KEY : HD}, ${BLOCKS ? KEY : LDQ*PER}, &ld, (${CKV} *)w->stage);
 % end
-% if ACROSS or QUARTERED
+% if LANED
 % let AGAIN = QUARTERED ? "quartered_again" : "across_again"
 % let LD = QUARTERED ? "ld, 4 * ld" : "ld"
 % if IN_PLACE
@@ -246,7 +246,7 @@ static void walk(const struct rows *x, int64_t heads, const struct space *w, int
             score_fours(w->q, from, w->s + c, ahead_of(x, j + c + ${AWAY}, step), ld, step / ${W});
 % end
             for (int64_t t = ${MR}; t < x->count; t += ${MR})
-                ${ACROSS or QUARTERED ? AGAIN : "score_again"}(w->q + t / ${MR} * ${QUERIES}, from, w->s + t * ${BK} + c, ${QUARTERED ? LD : "ld"});
+                ${LANED ? AGAIN : "score_again"}(w->q + t / ${MR} * ${QUERIES}, from, w->s + t * ${BK} + c, ${QUARTERED ? LD : "ld"});
         }
 % else
 % if NARROW
