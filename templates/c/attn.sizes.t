@@ -27,11 +27,17 @@
 % let ROUNDED = 4*W
 %# Minus what is subtracted, as softmax adds it.
 % let LESS = TWO_SUMS ? 5*W : 4*W
-%# Where bits are a promise, probabilities are times the scales of values, and rounded again, instead of values: few queries then multiply what
-%# is stored. Behind all else in a state (BORNE) is the sum of the sizes of these before that, and then as they are rounded.
+%# Where bits are a promise, probabilities are times the scales of values, instead of values: few queries then multiply what is stored.
 % let WEIGHS = OPENS and INVARIANT and not BLOCKS and has_op("couplef") ? 1 : 0
+%# LOGS: with a table exponents have the logarithms of these scales, so that one rounding serves both, and a row's sum is of what was rounded
+%# times the inverses of the scales. Of each 32 keys there stand 128 times the logarithms, and then the inverses as sums of two bf16, in
+%# pairs. A scale's sign, and what it is beyond 2**-60 and 2**60, multiplies the value. BEARS: otherwise rounded probabilities are times scales
+%# and rounded again. Behind all else in a state (BORNE) is the sum of their sizes before that, and then as they are rounded.
+% let LOGS = WEIGHS and TABLED ? 1 : 0
+% let BEARS = WEIGHS and not LOGS ? 1 : 0
+% let BESIDE_VALUES = LOGS ? 2*BK : WEIGHS*BK
 % let BORNE = (TWO_SUMS ? 5*W : 4*W) + (RAW ? W : 0)
-% let STATE = BORNE + WEIGHS*2*W
+% let STATE = BORNE + BEARS*2*W
 % let LDP = BK/PER
 %# Narrow keys that are pairs are bf16 without an error, as they are stored in blocks, or times a power of two. What is left of the
 %# scales is a row of a panel, behind the BLOCK_SLOTS rows of slots that it belongs to (of int8 and fp8 one row behind all, from 1 up to 2
@@ -42,7 +48,7 @@
 % let KEY_ROWS = LDQ + KEY_SCALES
 % let KTILE = BK*KEY_ROWS
 %# Scales of values that probabilities are times lie behind a tile's values.
-% let VTILE = PANELS*LDP*NR + WEIGHS*BK
+% let VTILE = PANELS*LDP*NR + BESIDE_VALUES
 % let ROW = OPENS ? W*max(LDQ, LDV/2) : W*max(LDQ*PER, LDO)
 % let STAGE = max(ROW + (NARROW ? ceil_div(max(LDQ*PER, LDV), 4) : 0), BIAS != "none" or MASK ? MR*BK : 0)
 %# Whether few queries have micro-kernels of their own, which sum in another order.
@@ -295,10 +301,10 @@
 % let SOME_K = round_up(FEW_O + FEW_RESULT, 64)
 % let SOME_V = SOME_K + round_up((not FOURS ? KT*KEY_ROWS : NARROW ? STAGE : W*LDQ)*4, 64)
 % let SOME_S = SOME_V + round_up(WIDENS ? SOME*LDV*2 : DIRECT ? SOME*LDO*SIZE : PANELS*SOME/PER*NR*4, 64)
-% let SOME_P = SOME_S + round_up((BQ*BK + (TABLED ? R*W : 0))*4, 64)
-%# Behind probabilities: the scales of a tile's keys and of its values; of values in blocks those of some, four for each.
+% let SOME_P = SOME_S + round_up((BQ*BK + (TABLED ? R*W + LOGS*W : 0))*4, 64)
+%# Behind probabilities: the scales of a tile's keys and of its values, and these as LOGS wants them; of values in blocks those of some, four for each.
 % let SOME_C = SOME_P + (PAIRS ? round_up(BQ*BK*2, 64) : 0)
-% let SOME_STAGE = SOME_C + (not WIDENS ? 0 : BLOCKS ? ceil_div(HDV, 4*VALUES)*SOME*16 : 8*BK)
+% let SOME_STAGE = SOME_C + (not WIDENS ? 0 : BLOCKS ? ceil_div(HDV, 4*VALUES)*SOME*16 : 8*BK + 8*BK*LOGS)
 % let FEW_AT = FEW_STAGE + round_up(max(max(R*LDQ*4, LDO*4), BK*R*4), 64)
 %# Whether scales that lie side by side are spread ${W} at a time.
 % let SPREADS = FEW and SCALED and has_op("orderf") and R <= 8 ? 1 : 0
@@ -308,9 +314,9 @@
 % let FEW_ALL = not FEW ? SOME_STAGE + round_up(max(max(STAGE, QROWS*LDQ*PER)*4, WIDENS ? max(NR*KEY, SOME*VALUE) : NARROW ? 0 : NR*LDQ*PER*SIZE), 64) : FEW_AT + FEW_LISTS
 % let AT_O = round_up(BQ, W)*LDQ*4
 % let AT_S = AT_O + round_up(BQ*LDO*4, 64)
-%# Behind scores are the largest ones of each row.
+%# Behind scores are the largest ones of each row, and behind these (LOGS) what scores are times.
 % let BEST = MR*BK
-% let AT_P = AT_S + round_up((MR*BK + (RAW ? MR*W : 0))*4, 64)
+% let AT_P = AT_S + round_up((MR*BK + (RAW ? MR*W + LOGS*W : 0))*4, 64)
 % let AT_ROW = AT_P + (PAIRS ? round_up(MR*BK*2, 64) : 0)
 % let AT_STAGE = AT_ROW + round_up(BQ/MR*STATE*4, 64)
 % let AT_PART = AT_STAGE + round_up(STAGE*4, 64)
@@ -542,8 +548,14 @@
 % else
 % micro softmax
 % end
-% if WEIGHS
+% if BEARS
 % micro scale_probs
+% end
+% if LOGS
+% micro log_scales
+% end
+% if LOGS and WIDENS
+% micro times_rests
 % end
 % micro cut
 % if DIRECT

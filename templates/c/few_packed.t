@@ -44,6 +44,19 @@ static void scales_from(const struct rows *x, const float *head, const int64_t *
 }
 
 % end
+% if LOGS
+% include "c/rests.t"
+
+/* Of ${SOME} values those with odd scales become times what exponents do not bear of these; n have scales. */
+static void tend(uint16_t *v, const float *scales, int64_t n)
+{
+    float rests[${SOME}];
+    for (int64_t r = 0; r < ${SOME}; r++)
+        rests[r] = r < n ? rest_of(scales[r]) : 1.0f;
+    times_rests(v, rests, ${SOME});
+}
+
+% end
 % if NARROW and not FOURS
 /* Keys j to j + ${NR - 1} of those before end become a panel, and values j to j + ${SOME - 1} pieces of panels; zeros behind them. */
 static void pack_keys(const struct rows *x, const struct space *w, int64_t j, int64_t end)
@@ -161,7 +174,10 @@ static void soft(const struct rows *x, const struct space *w, int64_t t, int64_t
     const float *scale = w->q + t / ${MR} * ${QUERIES} + ${Q_SLOTS + 1};
     int32_t bad;
     tops_of(s, tops, &bad, steps);
-    softmax_words(s, w->p + t * ${BK/2}, row, tops, scale, steps);
+% if LOGS
+    tops[${R*W}] = *scale;
+% end
+    softmax_words(s, w->p + t * ${BK/2}, row, tops, ${LOGS ? "w->c + " : "scale"}${LOGS ? 2*BK : ""}, steps);
     if (bad)
         spoil(s, row, steps);
     if (x->a->lse)
@@ -169,7 +185,7 @@ static void soft(const struct rows *x, const struct space *w, int64_t t, int64_t
 % else
     softmax(s, ${PAIRS ? "w->p + t * " : "s"}${PAIRS ? BK/2 : ""}, row, steps);
 % end
-% if WEIGHS
+% if BEARS
     scale_probs(w->p + t * ${BK/2}, row, w->c + ${BK}, steps);
 % end
 }
@@ -212,6 +228,10 @@ static void walk(const struct rows *x, int64_t heads, const struct space *w, int
 % if WEIGHS
         scales_from(x, f->k_scales + x->s->k_scales_at + x->g * f->k_scales_stride[1], f->k_scales_stride, j, n, w->c);
         scales_from(x, f->v_scales + x->s->v_scales_at + x->g * f->v_scales_stride[1], f->v_scales_stride, j, n, w->c + ${BK});
+% end
+% if LOGS
+        float odd; /* NaN where exponents do not bear the whole scale of some value */
+        log_scales(w->c + ${BK}, w->c + ${2*BK}, &odd, over(n, ${2*W}));
 % end
 % if FOURS
 % if IN_PLACE and (WIDENS or not NARROW)
@@ -296,7 +316,7 @@ static void walk(const struct rows *x, int64_t heads, const struct space *w, int
 % end
 % let STEP = AT_ONCE ? "all" : SOME
 % if AT_ONCE
-        const int64_t all = x->count <= ${MR} && n == ${BK} && x->a->v_stride[2] == ${LDO/VALUES} ? ${BK} : ${SOME}; /* values of all keys at once, or of a few */
+        const int64_t all = x->count <= ${MR} && n == ${BK} && x->a->v_stride[2] == ${LDO/VALUES}${LOGS ? " && odd == odd" : ""} ? ${BK} : ${SOME}; /* values of all keys at once, or of a few */
 % end
         for (int64_t c = 0; c < n; c += ${STEP}) {
             const ${CKV} *head = (const ${CKV} *)x->a->v + (x->s->v_at + x->g * x->a->v_stride[1])${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, *next;
@@ -311,6 +331,10 @@ static void walk(const struct rows *x, int64_t heads, const struct space *w, int
             }
 % end
             pair_values(from, v, ld, ${SOME});
+% if LOGS
+            if (odd != odd)
+                tend(v, w->c + ${BK} + c, some);
+% end
             next = from + ${SOME} * ld; /* fetched ahead; nothing is read, wherever that is */
             if (ld != ${BLOCKS ? VALUE : LDV})
                 fetch_rows(next, ld, ${SOME}), next = from;

@@ -29,6 +29,9 @@ static void pack(const struct attn_args *a, const struct space *w, const struct 
     const ${CKV} *k = (const ${CKV} *)a->k + s->k_at + g * a->k_stride[1];
     const ${CKV} *v = (const ${CKV} *)a->v + s->v_at + g * a->v_stride[1];
 % end
+% if LOGS
+    float scales[${2*W}], odd;
+% end
     for (int64_t j = first / ${BK} * ${BK}; j < (end + ${NR - 1}) / ${NR} * ${NR}; j += ${W}) {
 % if OPENS
         int64_t n = end < j ? 0 : least(${W}, end - j);
@@ -36,7 +39,11 @@ static void pack(const struct attn_args *a, const struct space *w, const struct 
         float *panel = w->k + j / ${NR} * ${KEY_ROWS*NR} + j % ${NR};
         open_keys(a, s, g, j, n, stage, panel + ${(BLOCKS ? BLOCK_SLOTS : LDQ)*NR});
         pack_k(stage, panel, ${LDQ*PER});
-% if WEIGHS
+% if LOGS
+        open_values(a, s, g, j, n, stage, scales + j % ${2*W});
+        if (j % ${2*W})
+            log_scales(scales, w->v + j / ${BK} * ${VTILE} + ${VTILE - BESIDE_VALUES} + j % ${BK} / ${2*W} * ${4*W}, &odd, 1);
+% elif WEIGHS
         float *scales = w->v + j / ${BK} * ${VTILE} + ${VTILE - BK};
         if (j % ${BK} == 0)
             memset(scales, 0, ${4*BK});

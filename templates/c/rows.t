@@ -79,6 +79,9 @@ static void ${v ? "open_values" : "open_keys"}(const struct attn_args *a, const 
 }
 % end
 % elif OPENS and not WIDENS
+% if LOGS
+% include "c/rests.t"
+% end
 % for v in 0..2
 % let X = v ? "v" : "k"
 % let WIDTH = v ? HDV : HD
@@ -125,7 +128,7 @@ static void ${v ? "open_values" : "open_keys"}(const struct attn_args *a, const 
             factors[i] = from[i * a->features->v_scales_stride[2]];
 % elif v
         for (int64_t i = 0; i < m; i++)
-            factors[i] = ${TKV == "fp8" ? "0.00390625f" : "1.0f"}, beside[r + i] = from[i * a->features->v_scales_stride[2]];
+            factors[i] = ${LOGS ? "rest_of(from[i * a->features->v_scales_stride[2]])" : ""}${LOGS and TKV == "fp8" ? " * " : ""}${TKV == "fp8" ? "0.00390625f" : LOGS ? "" : "1.0f"}, beside[r + i] = from[i * a->features->v_scales_stride[2]];
 % else
 % if INVARIANT
         for (int64_t i = 0; i < m; i++)

@@ -27,7 +27,10 @@ static void tile(const struct place *w, int64_t n, int64_t seen, const int32_t *
         ${TABLED ? "tops_of" : "tops_again"}(w->s, w->s + ${BEST}, ${TABLED ? "&bad, " : ""}steps);
 % end
 % if TABLED
-    softmax_words(w->s, w->p, w->row, w->s + ${BEST}, scale, steps);
+% if LOGS
+    w->s[${BEST + MR*W}] = *scale;
+% end
+    softmax_words(w->s, w->p, w->row, w->s + ${BEST}, ${LOGS ? "w->scales" : "scale"}, steps);
     if (bad)
         spoil(w->s, w->row, steps);
     if (exact)
@@ -40,7 +43,7 @@ static void tile(const struct place *w, int64_t n, int64_t seen, const int32_t *
 % else
     softmax(w->s, w->p, w->row, steps);
 % end
-% if WEIGHS
+% if BEARS
     scale_probs(w->p, w->row, w->scales, steps);
 % end
 % if KNOWN

@@ -49,7 +49,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
         if (j > first && j % ${JOINS} == 0)
             to = begin_part(w, to, &part, padded);
 % end
-        struct place at = {w->q, w->k + j * ${KEY_ROWS}, w->v + j * ${VTILE/BK}, w->s, w->p, ${TO}->o, ${TO}->row${WEIGHS ? ", w->v + j * " : ""}${WEIGHS ? VTILE/BK : ""}${WEIGHS ? " + " : ""}${WEIGHS ? VTILE - BK : ""}};
+        struct place at = {w->q, w->k + j * ${KEY_ROWS}, w->v + j * ${VTILE/BK}, w->s, w->p, ${TO}->o, ${TO}->row${WEIGHS ? ", w->v + j * " : ""}${WEIGHS ? VTILE/BK : ""}${WEIGHS ? " + " : ""}${WEIGHS ? VTILE - BESIDE_VALUES : ""}};
         int whole = seen_below - j >= ${BK}${WINDOW ? " && seen_from <= j" : ""};
         for (int64_t i = 0; i < rows; i += ${MR}, at.q += ${MR*LDQ}, at.o += ${MR*LDO}, at.row += ${STATE}) {
 % if SOON
@@ -72,7 +72,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
                 ends[${MR} + r] = (int32_t)most(0, least(${BK}, first_key(s, i0 + i + r) - j) - skip);
             }
             struct place there = at;
-            there.k += skip * ${KEY_ROWS}, there.v += skip * ${NR/PER}${WEIGHS ? ", there.scales += skip" : ""};
+            there.k += skip * ${KEY_ROWS}, there.v += skip * ${NR/PER}${WEIGHS ? ", there.scales += " : ""}${LOGS ? "2 * " : ""}${WEIGHS ? "skip" : ""};
             tile(&there, least(${BK}, last) - skip, seen, ends, &scale${MODIFY ? ", &x, i, j + skip" : ""}${RAW ? ", exact" : ""});
 % else
             if (last <= 0)

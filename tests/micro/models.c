@@ -476,7 +476,7 @@ static void finish(struct job *j)
     float sum = sums[j->kind], max = j->kind == 1 ? -HUGE_VALF : 5 * random_normal(&j->random);
     double rounding = j->o == DTYPE_F32 ? 0 : j->o == DTYPE_F16 ? 0x1.01p-11 : 0x1.01p-8;
     memory(j, 0, DTYPE_F32, z->LDO);
-    memory(j, 1, DTYPE_F32, z->WEIGHS ? z->STATE : z->TWO_SUMS ? z->ROUNDED + 1 : z->SINK ? z->BASE + 1 : z->SUM + 1);
+    memory(j, 1, DTYPE_F32, z->BEARS ? z->STATE : z->TWO_SUMS ? z->ROUNDED + 1 : z->SINK ? z->BASE + 1 : z->SUM + 1);
     memory(j, 2, j->o, z->LDO);
     memory(j, 3, DTYPE_F32, 1);
     set(j, 1, z->MAX, max);
@@ -484,7 +484,7 @@ static void finish(struct job *j)
     if (z->TWO_SUMS)
         set(j, 1, z->ROUNDED, 0.996f * sum);
     double all = z->TWO_SUMS ? (double)get(j, 1, z->ROUNDED) : (double)sum;
-    if (z->WEIGHS) { /* times what probabilities were over what they are once scales are in them; of scales that are 0 both are 0 */
+    if (z->BEARS) { /* times what probabilities were over what they are once scales are in them; of scales that are 0 both are 0 */
         set(j, 1, z->BORNE, 0.5f * sum);
         set(j, 1, z->BORNE + z->W, 0.499f * sum);
         all *= sum == 0 ? 1 : (double)get(j, 1, z->BORNE + z->W) / (double)get(j, 1, z->BORNE);

@@ -71,7 +71,7 @@ static void join(struct job *j)
             set(j, p, z->SUM + l, (l + j->kind) % (3 + p) == 0 ? 0.0f : 1 + fabsf(get(j, p, z->SUM + l)));
             if (z->TWO_SUMS)
                 set(j, p, z->ROUNDED + l, 0.998f * get(j, p, z->SUM + l));
-            for (int i = 0; i < 2 && z->WEIGHS; i++)
+            for (int i = 0; i < 2 && z->BEARS; i++)
                 set(j, p, z->BORNE + i * z->W + l, (0.3f + (float)i) * get(j, p, z->SUM + l));
         }
     }
@@ -86,7 +86,7 @@ static void join(struct job *j)
         want(j, 1, z->FIX + l, g, power_error(z, (double)(n - base)) * g + TINY);
         want(j, 0, z->SUM + l, sum, (z->NATURAL ? 4e-6 : 4e-7) * sum + TINY);
         const int64_t more[] = {z->ROUNDED, z->BORNE, z->BORNE + z->W};
-        for (int i = 0; i < (z->WEIGHS ? 3 : z->TWO_SUMS ? 1 : 0); i++) {
+        for (int i = 0; i < (z->BEARS ? 3 : z->TWO_SUMS ? 1 : 0); i++) {
             double rounded = f * (double)get(j, 0, more[i] + l) + g * (double)get(j, 1, more[i] + l);
             want(j, 0, more[i] + l, rounded, (z->NATURAL ? 4e-6 : 4e-7) * rounded + TINY);
         }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/numerics/convert.h"
+#include "runtime/numerics/half.h"
 #include "jobs.h"
 
 /* Where a key's probability stands among those of 32 keys: words are put together two and two of each half, and are put in order
@@ -179,14 +180,16 @@ static void want_sum(struct job *j, int64_t at, double fix, double more, double 
 static void want_row(struct job *j, int64_t row, int64_t keys, float top, double relative, bool words)
 {
     const struct sizes *z = &j->z;
-    const float factor = get(j, 4, 0), old = get(j, 2, z->MAX + row), most = fmaxf(old, top * factor);
+    const float factor = z->LOGS ? get(j, 3, z->MR * z->W) : get(j, 4, 0);
+    const float old = get(j, 2, z->MAX + row), most = fmaxf(old, top * factor);
     const double base = fmax(LOWEST, (double)most), fix = exp2((double)(old - (float)base)), rounded = relative + 0x1.01p-8;
     const double near = 0x1p-22 * (1 + (isinf(base) || base == LOWEST ? 0 : fabs(base))); /* of a product that is rounded once */
     const double added = near + (double)(keys / z->W + 6) * 0x1p-24;
     double sum = 0;
     for (int64_t c = 0; c < keys; c++) {
         const double x = (double)get(j, 0, row * z->BK + c) * (double)factor, p = isinf(base) ? NAN : exp2(x - base);
-        want(j, 1, row * z->LDP * z->PER + place_of(z, c), p, p * (rounded + near) + TINY);
+        const double borne = z->LOGS ? p * exp2((double)get(j, 4, c / 32 * 64 + c % 32) / 128) : p;
+        want(j, 1, row * z->LDP * z->PER + place_of(z, c), borne, borne * (rounded + 8 * near) + TINY);
         if (isinf(base))
             want_anything(j, 1, row * z->LDP * z->PER + place_of(z, c));
         sum += p;
@@ -202,6 +205,22 @@ static void want_row(struct job *j, int64_t row, int64_t keys, float top, double
         want_sum(j, z->ROUNDED + row, fix, sum, (words ? relative : rounded) + added);
 }
 
+/* The first eight bits of a number. */
+static float cut_short(float x)
+{
+    return dtype_load(DTYPE_BF16, (const uint16_t[]){(uint16_t)(bits_of(x) >> 16)}, 0);
+}
+
+/* A value's scale of 2**l, as log_scales leaves it. */
+static void set_scale(struct job *j, int64_t key, float l)
+{
+    const int64_t at = key / 32 * 64 + key % 32, pair = key / 32 * 128 + 64 + key % 32;
+    const float inverse = exp2f(-l), most = cut_short(inverse);
+    set(j, 4, at, 128 * l);
+    dtype_store(DTYPE_BF16, j->arg[4].before, pair, most);
+    dtype_store(DTYPE_BF16, j->arg[4].before, pair + 32, inverse - most);
+}
+
 static void step_of_rows(struct job *j, double relative, bool words)
 {
     const struct sizes *z = &j->z;
@@ -209,10 +228,12 @@ static void step_of_rows(struct job *j, double relative, bool words)
     memory(j, 0, DTYPE_F32, (z->MR - 1) * z->BK + keys);
     memory(j, 1, j->slot, (z->MR - 1) * z->LDP * z->PER + keys);
     memory(j, 2, DTYPE_F32, z->STATE);
-    memory(j, 3, DTYPE_F32, z->MR * z->W);
-    memory(j, 4, DTYPE_F32, 1);
+    memory(j, 3, DTYPE_F32, z->MR * z->W + z->LOGS);
+    memory(j, 4, DTYPE_F32, z->LOGS ? 2 * keys : 1);
     integer(j, 5, n);
-    set(j, 4, 0, j->kind == 3 ? 1.0f : 0.18033688f);
+    for (int64_t c = 0; z->LOGS && c < keys; c++)
+        set_scale(j, c, 3 * random_normal(&j->random));
+    set(j, z->LOGS ? 3 : 4, z->LOGS ? z->MR * z->W : 0, j->kind == 3 ? 1.0f : 0.18033688f);
     for (int64_t i = 0; i < z->STATE; i++)
         want_anything(j, 2, i); /* lanes that are no row's */
     for (int64_t i = 0; i < z->MR; i++)
@@ -230,7 +251,50 @@ static void softmax_words(struct job *j)
     step_of_rows(j, 0.0074, true);
 }
 
+/* Scales of each two keys are of like size; some scale may be no such number. */
+static void log_scales(struct job *j)
+{
+    static const float odd[] = {0.0f, -1.5f, NAN, 0x1p-61f, 0x1.8p60f, -HUGE_VALF};
+    const struct sizes *z = &j->z;
+    const int64_t n = up_to(j, z->BK / (2 * z->W)), keys = n * 2 * z->W;
+    const int64_t strange = j->kind > 2 ? random_below(&j->random, keys) : -1;
+    int exponent = 0;
+    memory(j, 0, DTYPE_F32, keys);
+    memory(j, 1, DTYPE_F32, 2 * keys);
+    memory(j, 2, DTYPE_F32, 1);
+    integer(j, 3, n);
+    want(j, 2, 0, strange < 0 ? 0 : NAN, 0);
+    for (int64_t k = 0; k < keys; k++) {
+        const int64_t at = k / 32 * 64 + k % 32, pair = k / 32 * 128 + 64 + k % 32;
+        exponent = k % 2 ? exponent : (int)random_below(&j->random, 120) - 60;
+        /* the inverse's last bits, below the first eight, are neither near 0 nor near 1 */
+        const float scale = 1 / ldexpf(1 + ((float)random_below(&j->random, 127) + 0.25f) / 128, -exponent - 1);
+        set(j, 0, k, k == strange ? odd[random_below(&j->random, 6)] : scale);
+        const float stored = get(j, 0, k), size = fminf(stored != stored ? 0x1p-60f : fmaxf(fabsf(stored), 0x1p-60f), 0x1p60f);
+        const double times = j->kv == DTYPE_FP8 ? 256 : 1, inverse = 1 / ((double)size * times);
+        want(j, 1, at, 128 * log2((double)size * times), 0.0075);
+        want_element(j, 1, pair, (double)cut_short((float)inverse), 0);
+        want_element(j, 1, pair + 32, inverse - (double)cut_short((float)inverse), inverse * 0x1p-15);
+    }
+    for (int64_t i = 32; strange >= 0 && i < 64; i += 16) /* its pair's */
+        want_anything(j, 1, strange / 32 * 64 + i + strange % 32 / 2);
+}
+
+static void times_rests(struct job *j)
+{
+    const int64_t n = up_to(j, j->z.SOME), ld = j->z.LDV;
+    memory(j, 0, DTYPE_BF16, n * ld);
+    memory(j, 1, DTYPE_F32, n);
+    integer(j, 2, n);
+    set(j, 1, 0, j->kind % 2 ? -1.0f : 1.0f);
+    for (int64_t i = 0; i < n * ld; i++) {
+        const double x = (double)get(j, 0, i) * (double)get(j, 1, i / ld);
+        want(j, 0, i, x, i < ld ? 0 : fabs(x) * 0x1.01p-8 + TINY);
+    }
+}
+
 const struct model word_models[] = {
+    {"log_scales", log_scales}, {"times_rests", times_rests},
     {"score_and_tops", score_and_tops}, {"tops_again", tops_again}, {"softmax_known", softmax_known},
     {"softmax_words", softmax_words}, {"tops_of", tops_of}, {"spoil", spoil}, {"add_unrounded", add_unrounded}, {NULL, NULL},
 };

@@ -26,7 +26,7 @@
 #include "models.h"
 
 enum { UNITS = 1800, VARIANTS = 156, SLOW_VARIANTS = 3, TOLD = 3, TIMEOUT = 300, DOING = 300 };
-enum { IN_PAGES = 2, INVARIANT, SINKING, WHOLE, WHOLE_SINKING }; /* which kind of kernel for few queries a shape is of */
+enum { IN_PAGES = 2, INVARIANT, SINKING, CAPPED, WHOLE, WHOLE_SINKING }; /* which kind of kernel for few queries a shape is of */
 
 /* Head dims, rows, vectors, steps; tile.k in panels. 0: the isa's default. Odd head dims, one row, as many rows as a
  * vector has lanes or registers hold, one panel and several with a rest. */
@@ -34,7 +34,7 @@ static const struct shape {
     int32_t head_dim, head_dim_v, rows, vecs, unroll, panels;
     bool features; /* all of them, and tensors of three types */
     int split;     /* few queries; INVARIANT: of a kernel whose rows have the same bits everywhere; WHOLE: of such a one for any;
-                    * IN_PAGES: over keys in pages; SINKING, WHOLE_SINKING: those of before, with sinks */
+                    * IN_PAGES: over keys in pages; SINKING, WHOLE_SINKING: those of before, with sinks; CAPPED: with a softcap */
 } shapes[] = {
     {64, 0, 0, 0, 0, 0, false, false},   {37, 53, 1, 1, 1, 2, false, false},  {20, 0, 4, 2, 2, 1, true, false},
     {40, 24, 4, 2, 2, 2, true, true},    {1, 1, 3, 2, 2, 3, false, false},    {80, 136, 4, 3, 4, 2, false, false},
@@ -53,7 +53,7 @@ static const struct shape narrow_shapes[] = {
     {37, 53, 3, 2, 1, 1, false, false}, {64, 96, 4, 2, 2, 1, false, false},
     {64, 96, 4, 4, 2, 1, false, true},  {20, 72, 4, 2, 2, 1, true, true},  {64, 32, 4, 8, 2, 1, true, true},
     {64, 32, 4, 2, 2, 1, false, INVARIANT}, {64, 32, 4, 2, 2, 1, false, SINKING}, /* pairs, and what sinks leave floats */
-    {64, 32, 4, 2, 2, 1, false, WHOLE},
+    {64, 32, 4, 2, 2, 1, false, WHOLE},  {64, 64, 4, 4, 2, 1, false, CAPPED}, /* without a table */
     {64, 0, 4, 4, 2, 1, false, INVARIANT},  {64, 128, 4, 4, 2, 1, false, INVARIANT},
     {64, 64, 4, 2, 2, 2, false, IN_PAGES}, {128, 128, 4, 4, 2, 1, false, IN_PAGES}, {128, 256, 4, 2, 2, 1, false, IN_PAGES},
     /* for pairs of bf16 alone: rows that end in less than four blocks or 64 codes, under four rows, two and one */
@@ -64,7 +64,7 @@ static const struct shape narrow_shapes[] = {
     {128, 256, 4, 4, 2, 1, false, true}, {256, 128, 4, 4, 2, 1, false, true}, /* and of blocks, or pairs of bf16 */
     {96, 160, 1, 2, 2, 1, false, INVARIANT}, {160, 96, 8, 2, 2, 1, false, INVARIANT}, /* and rows that are no multiple of these */
 };
-enum { NARROW_SHAPES = sizeof narrow_shapes / sizeof *narrow_shapes, FIRST_OF_PAIRS = 13 };
+enum { NARROW_SHAPES = sizeof narrow_shapes / sizeof *narrow_shapes, FIRST_OF_PAIRS = 14 };
 
 struct unit {
     char name[32 + 8]; /* in emitted C, where all variants are in one file */
@@ -118,6 +118,7 @@ static struct variant variant_of(const struct shape *s, enum isa isa, enum dtype
     v.field[F_PAGED] = s->split == IN_PAGES;
     v.field[F_INVARIANT] = s->split >= INVARIANT;
     v.field[F_SINK] = s->split == SINKING || s->split == WHOLE_SINKING;
+    v.field[F_SOFTCAP] = s->split == CAPPED;
     if (s->split && s->split < WHOLE)
         v.field[F_SPLIT] = 64 * v.field[F_TILE_K];
     if (s->features) {
