@@ -244,7 +244,7 @@ static void total(const struct rows *x, int64_t heads, const struct space *w, fl
 {
     const struct attn_args *a = x->a;
     float unused;
-    int64_t split = x->from / ${SPLIT}, splits = over(x->end, ${SPLIT});
+    int64_t split = x->from / ${SPLIT}, splits = over(x->end, ${SPLIT})${IN_TURN ? ", scored = 0" : ""};
 % if not INVARIANT
     if (!shared && splits - split == 1) { /* nothing is to be joined */
         walk(x, heads, w, split, w->o);
@@ -256,7 +256,7 @@ static void total(const struct rows *x, int64_t heads, const struct space *w, fl
     for (; split < splits; split++) {
         float *part = shared ? shared + split * a->kv_heads * ${FEW_RESULT/4} : w->part;
         if (!shared)
-            walk(x, heads, w, split, part);
+            ${IN_TURN ? "scored = " : ""}walk(x, heads, w, split, part${IN_TURN ? ", scored, x->end" : ""});
         for (int64_t h = 0; h < heads; h++)
             for (int64_t t = 0; t < x->count; t += ${R}) {
                 float *to = w->o + h * ${FEW_RESULT/4} + t / ${R} * ${RESULTS}, *from = part + h * ${FEW_RESULT/4} + t / ${R} * ${RESULTS};
@@ -336,7 +336,7 @@ int ${NAME}(const struct attn_args *a)
                 pack(x + h, &w, w.q + h * ${FEW_PART/4});
             } while (++h < heads);
             if (shared && !a->phase)
-                walk(x, heads, &w, piece % splits, shared + piece % splits * a->kv_heads * ${FEW_RESULT/4});
+                ${IN_TURN ? "(void)" : ""}walk(x, heads, &w, piece % splits, shared + piece % splits * a->kv_heads * ${FEW_RESULT/4}${IN_TURN ? ", 0, " : ""}${IN_TURN ? "least(x->end, (piece % splits + 1) * " : ""}${IN_TURN ? SPLIT : ""}${IN_TURN ? ")" : ""});
             else
                 total(x, heads, &w, shared);
         } while (!a->shared && ++chunk < chunks);

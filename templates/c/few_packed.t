@@ -207,8 +207,14 @@ static const ${CKV} *values_ahead(const struct rows *x, const ${CKV} *head, int6
 }
 
 % end
+% if IN_TURN
+/* All rows meet the keys of one split; o is the blocks of their results. So many scores of its first tile are there already; returns the same of
+ * the first tile behind the split, of the keys before `until`. */
+static int64_t walk(const struct rows *x, int64_t heads, const struct space *w, int64_t split, float *o, int64_t scored, int64_t until)
+% else
 /* All rows meet the keys of one split; o is the blocks of their results. */
 static void walk(const struct rows *x, int64_t heads, const struct space *w, int64_t split, float *o)
+% end
 {
     (void)heads; /* one */
     int64_t end = least(x->end, (split + 1) * ${SPLIT}), j = most(split * ${SPLIT}, x->from / ${BK} * ${BK});
@@ -217,7 +223,6 @@ static void walk(const struct rows *x, int64_t heads, const struct space *w, int
 % end
 % if IN_TURN
     const int alone = x->count <= ${MR} && x->a->k_stride[2] == ${HD} && x->a->v_stride[2] == ${LDO};
-    int64_t scored = 0; /* keys of the tile whose scores were made with the tile before it */
 % end
 % if WEIGHS
     const struct attn_features *f = x->a->features;
@@ -308,7 +313,7 @@ static void walk(const struct rows *x, int64_t heads, const struct space *w, int
                 rescale(to, row);
         }
 % if IN_TURN
-        scored = alone && end - j >= ${2*BK} ? ${BK} : 0;
+        scored = alone && until - j >= ${2*BK} ? ${BK} : 0; /* those of the next tile are made with the values of this one */
         if (scored) {
             add_and_score(${PAIRS ? "w->p" : "w->s"}, (const ${CKV} *)x->a->v + x->s->v_at + x->g * x->a->v_stride[1] + j * ${LDO}, o, w->q, keys + (j + ${BK}) * ${HD}, w->s);
             continue;
@@ -386,5 +391,8 @@ static void walk(const struct rows *x, int64_t heads, const struct space *w, int
         }
 % end
     }
+% if IN_TURN
+    return scored;
+% end
 }
 
