@@ -18,20 +18,29 @@ static int wrong(struct gen_error *err, const char *who, const char *what)
 }
 
 /* NAME is a library in CMake, which keeps some names to itself, and NAME.h stands in a folder that is searched before the
- * system's own headers. */
+ * system's own headers: those of C and POSIX, and what they and compilers' own headers include. */
 static bool is_reserved(const char *name)
 {
     static const char *const reserved[] = {
-        "attn",        "all",           "clean",     "edit_cache", "help",    "install", "package", "package_source",
-        "preinstall",  "rebuild_cache", "test",      "assert",     "complex", "ctype",   "errno",   "fenv",
-        "float",       "inttypes",      "iso646",    "limits",     "locale",  "math",    "setjmp",  "signal",
-        "stdalign",    "stdarg",        "stdatomic", "stdbool",    "stddef",  "stdint",  "stdio",   "stdlib",
-        "stdnoreturn", "string",        "strings",   "tgmath",     "threads", "time",    "uchar",   "wchar",
-        "wctype",      "cpuid",         "unistd",    "windows"};
+        "attn",      "all",         "clean",     "edit_cache",    "help",      "install",     "package",  "package_source",
+        "test",      "preinstall",  "assert",    "rebuild_cache", "complex",   "ctype",       "errno",    "fenv",
+        "float",     "inttypes",    "iso646",    "limits",        "locale",    "math",        "setjmp",   "signal",
+        "stdalign",  "stdarg",      "stdatomic", "stdbool",       "stddef",    "stdint",      "stdio",    "stdlib",
+        "string",    "stdnoreturn", "strings",   "tgmath",        "threads",   "time",        "uchar",    "wchar",
+        "wctype",    "aio",         "cpio",      "dirent",        "dlfcn",     "fcntl",       "fmtmsg",   "fnmatch",
+        "ftw",       "getopt",      "glob",      "grp",           "iconv",     "langinfo",    "libgen",   "monetary",
+        "mqueue",    "ndbm",        "netdb",     "nl_types",      "poll",      "pthread",     "pwd",      "regex",
+        "sched",     "search",      "semaphore", "spawn",         "stropts",   "syslog",      "tar",      "termios",
+        "trace",     "ulimit",      "unistd",    "utime",         "utmpx",     "wordexp",     "alloca",   "endian",
+        "features",  "libintl",     "malloc",    "ucontext",      "cpuid",     "mm_malloc",   "arm_acle", "arm_bf16",
+        "arm_fp16",  "arm_neon",    "arm_sve",   "corecrt",       "crtdefs",   "sal",         "vadefs",   "vcruntime",
+        "windows"};
+    static const char vectors[] = "intrin"; /* compilers' own: immintrin.h, avx2intrin.h and so on */
+    const size_t size = strlen(name), end = sizeof vectors - 1;
     for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
         if (!strcmp(name, reserved[i]))
             return true;
-    return false;
+    return size >= end && !strcmp(name + size - end, vectors);
 }
 
 int bundle_check_name(const char *name, struct gen_error *err)

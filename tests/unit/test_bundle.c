@@ -100,9 +100,11 @@ static void test_sha256(void **state)
 
 static void test_names(void **state)
 {
-    static const char *const good[] = {"a", "llm", "my_attn2", "A9_b", "abcdefghijklmnopqrstuvwxyz_0123456789_ab"};
+    static const char *const good[] = {"a", "llm", "my_attn2", "A9_b", "intrinsics", "abcdefghijklmnopqrstuvwxyz_0123456789_ab"};
     static const char *const wrong[] = {"", "_a", "a_", "a__b", "9a", "a-b", "a b", "attn", "test", "string", "\xc3\xa4",
-                                        "abcdefghijklmnopqrstuvwxyz_0123456789_abc"};
+                                        "abcdefghijklmnopqrstuvwxyz_0123456789_abc",
+                                        /* headers that others include: of the C library, of C++'s, of compilers */
+                                        "features", "pthread", "immintrin", "avx512fintrin", "arm_neon"};
     struct gen_error err;
     (void)state;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
