@@ -87,7 +87,7 @@ int features_read_table(const char *path, int64_t batch, struct npy *out, struct
         result = npy_new(path, NPY_I32, 2, a.shape, out, err);
     for (int64_t i = 0; !result && i < a.count; i++) {
         int64_t page = integer_at(&a, i);
-        ((int32_t *)out->data)[i] = page < 0 || page > INT32_MAX ? -1 : (int32_t)page;
+        ((int32_t *)out->data)[i] = (int32_t)(page < INT32_MIN ? INT32_MIN : page > INT32_MAX ? INT32_MAX : page);
     }
     npy_free(&a);
     return result;
@@ -101,10 +101,11 @@ static int check_table(const char *path, const struct features *f, const struct 
         int64_t keys = f->kv_lens ? f->kv_lens[b] : e->kv_len, needed = (keys + f->page_size - 1) / f->page_size;
         for (int64_t i = 0; i < needed; i++) {
             int32_t page = ((const int32_t *)f->array[ARRAY_BLOCK_TABLE].data)[b * columns + i];
+            const char *beyond = page == INT32_MAX ? " or more" : page == INT32_MIN ? " or less" : ""; /* it may need 64 bits */
             if (page < 0 || page >= f->pages)
                 return npy_wrong(
-                    err, path, "page %d at [%lld, %lld] does not exist; expected 0 to %lld, since sequence %lld has %lld keys",
-                    (int)page, (long long)b, (long long)i, (long long)f->pages - 1, (long long)b, (long long)keys);
+                    err, path, "page %d%s at [%lld, %lld] does not exist; expected 0 to %lld, since sequence %lld has %lld keys",
+                    (int)page, beyond, (long long)b, (long long)i, (long long)f->pages - 1, (long long)b, (long long)keys);
         }
     }
     return 0;

@@ -157,6 +157,12 @@ static void test_paged(void **state)
            RUN "--block-table t3.npy");
     refuse("t.npy: error: page 3 at [1, 1] does not exist; expected 0 to 2, since sequence 1 has 8 keys\n",
            RUN "--block-table t.npy");
+    store_integers("far.npy", 2, (int64_t[]){2, 2}, (int64_t[]){0, 2, 1, INT64_C(1) << 40}); /* of which 32 bits are 0 */
+    refuse("far.npy: error: page 2147483647 or more at [1, 1] does not exist; expected 0 to 2, since sequence 1 has 8 keys\n",
+           RUN "--block-table far.npy");
+    store_integers("far.npy", 2, (int64_t[]){2, 2}, (int64_t[]){0, -7, 1, 2});
+    refuse("far.npy: error: page -7 at [0, 1] does not exist; expected 0 to 2, since sequence 0 has 8 keys\n",
+           RUN "--block-table far.npy");
     refuse("long.npy: error: length 9 at [1] is invalid; expected 0 to 8\n",
            RUN "--block-table t.npy --kv-lens long.npy");
     refuse("b.npy: error: its shape is [1, 1, 5, 7]; expected [2, 4, 5, 8], each side that or 1\n",
