@@ -374,7 +374,7 @@ struct attn_run {
     attn_align align; /* from where masks and distances count; has no effect without causal, window and alibi */
     int64_t q_offset; /* with ATTN_Q_OFFSET: the position of query 0, of any size and sign; otherwise 0. One beyond 2^60 or
                        * -2^60 counts as that, which only the LSE of ALiBi can show */
-    float scale;      /* any number of at most FLT_MAX / 2 in size; read only if has_scale is 1, otherwise 1/sqrt(head_dim) */
+    float scale;      /* any number of at most 1e30 in size; read only if has_scale is 1, otherwise 1/sqrt(head_dim) */
     int has_scale;    /* 0 or 1 */
     /* ---- features. Fields of a feature that the plan does not have must be 0 or NULL; libattn refuses others rather
      * than ignore them. Arrays of a feature that the plan has are required if there is any row (bias, mask, block table

@@ -1,6 +1,5 @@
 /* read.c - what a caller gives for an execution, checked against the plan and turned into a kernel's arguments. What it
  * is not: it knows no algorithm; a kernel's own checks only guard against the plan of another kernel. */
-#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -36,9 +35,9 @@ static attn_status check_options(const struct attn_run *r, struct attn_error *er
         return status_fail(err, ATTN_INVALID, "has_scale is %d; expected 0 or 1", r->has_scale);
     if (r->has_scale && !isfinite(r->scale))
         return status_fail(err, ATTN_INVALID, "scale is %g; expected a finite number", (double)r->scale);
-    if (r->has_scale && fabsf(r->scale) > FLT_MAX / 2) /* kernels multiply by scale times log2(e) */
+    if (r->has_scale && fabsf(r->scale) > RUN_SCALE_MOST)
         return status_fail(err, ATTN_INVALID, "scale is %g; expected a size of at most %g", (double)r->scale,
-                           (double)(FLT_MAX / 2));
+                           (double)RUN_SCALE_MOST);
     return ATTN_OK;
 }
 

@@ -1,6 +1,7 @@
 /* options_attention.c - see options_read.h: shapes, types, masks and scores. */
 #include "options_read.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -148,7 +149,11 @@ int read_window(const struct option *option, const char *value, struct options *
 
 int read_scale(const struct option *option, const char *value, struct options *out, struct gen_error *err)
 {
-    return read_number(option, value, &out->scale, err);
+    if (read_number(option, value, &out->scale, err))
+        return -1;
+    if (fabsf(out->scale) > RUN_SCALE_MOST)
+        return option_wrong(err, "%s '%s' is invalid; expected a size of at most %g", option->name, value, (double)RUN_SCALE_MOST);
+    return 0;
 }
 
 int read_softcap(const struct option *option, const char *value, struct options *out, struct gen_error *err)

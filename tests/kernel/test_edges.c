@@ -472,6 +472,24 @@ static void check_low(const struct low *x)
     assert_true(x->lse[0] <= -3.4e38f && isfinite(x->lse[0]) && x->lse[2] <= -3.4e38f && isfinite(x->lse[2]));
 }
 
+/* The variant's kernel on these arguments, in one part. */
+static void run_one(const struct fixture *f, const struct variant *v, struct attn_args a)
+{
+    struct gen_text text = {0};
+    struct kernel kernel = {0};
+    struct gen_error err;
+    char name[GEN_NAME_MAX];
+    variant_encode(v, name);
+    assert_int_equal(gen_emit(f->gen, v, GEN_MACHINE_CODE_JIT, &text, &err), 0);
+    assert_int_equal(jit_compile(text.data, name, &kernel, &err), 0);
+    a.workspace = aligned_alloc(64, ((size_t)kernel.workspace(&a) + 63) / 64 * 64);
+    assert_non_null(a.workspace);
+    assert_int_equal(kernel.run(&a), 0);
+    free(a.workspace);
+    kernel_free(&kernel);
+    gen_text_free(&text);
+}
+
 static void test_lowest_float_as_bias(void **state)
 {
     const struct fixture *f = *state;
@@ -479,36 +497,72 @@ static void test_lowest_float_as_bias(void **state)
     int tried = 0;
     for (int k = 0; k < 2 * ISA_COUNT; k++) {
         struct variant v = variant_default((enum isa)(k / 2));
-        struct gen_text text = {0};
-        struct kernel kernel = {0};
         struct gen_error err;
-        char name[GEN_NAME_MAX];
         v.field[F_HEAD_DIM] = LOW_DIM;
         v.field[F_BIAS] = BIAS_F32;
         if (k % 2)
             split_keys(&v);
         if (isa_language((enum isa)(k / 2)) != LANGUAGE_C || !f->cpu.isa[k / 2] || gen_check(f->gen, &v, &err) != 0)
             continue;
-        variant_encode(&v, name);
-        assert_int_equal(gen_emit(f->gen, &v, GEN_MACHINE_CODE_JIT, &text, &err), 0);
-        assert_int_equal(jit_compile(text.data, name, &kernel, &err), 0);
         fill_low(&x, f->seed);
         struct attn_features features = {.bias = x.bias, .bias_stride = {0, 0, LOW_KEYS, 1}};
         struct attn_args a = {.size = sizeof a, .q = x.q, .k = x.k, .v = x.v, .o = x.o, .lse = x.lse, .batch = 1,
                               .heads = 1, .kv_heads = 1, .q_len = LOW_ROWS, .kv_len = LOW_KEYS,
                               .q_stride = {0, 0, LOW_DIM}, .k_stride = {0, 0, LOW_DIM}, .v_stride = {0, 0, LOW_DIM},
                               .o_stride = {0, 0, LOW_DIM}, .scale = 0.25f, .parts = 1, .features = &features};
-        size_t size = ((size_t)kernel.workspace(&a) + 63) / 64 * 64;
-        a.workspace = aligned_alloc(64, size);
-        assert_non_null(a.workspace);
-        assert_int_equal(kernel.run(&a), 0);
+        run_one(f, &v, a);
         check_low(&x);
-        free(a.workspace);
-        kernel_free(&kernel);
-        gen_text_free(&text);
         tried++;
     }
     assert_true(tried >= 2);
+}
+
+/* ---- the largest scale, and queries that are as much smaller: a power of two more here and less there changes no bit ---- */
+
+enum { WIDE_ROWS = 5, WIDE_KEYS = 150, WIDE_DIM = 32 };
+struct wide {
+    float q[WIDE_ROWS * WIDE_DIM], k[WIDE_KEYS * WIDE_DIM], v[WIDE_KEYS * WIDE_DIM]; /* of any type that is no larger */
+    float o[2][WIDE_ROWS * WIDE_DIM], lse[2][WIDE_ROWS];
+};
+
+static void test_largest_scale(void **state)
+{
+    static const enum dtype types[][2] = {{DTYPE_F32, DTYPE_F32}, {DTYPE_BF16, DTYPE_BF16}, {DTYPE_BF16, DTYPE_Q8_0}};
+    const struct fixture *f = *state;
+    static struct wide x;
+    int tried = 0, tables = 0;
+    for (int k = 0; k < ISA_COUNT * 3 * 4; k++) {
+        const enum isa isa = (enum isa)(k % ISA_COUNT);
+        const enum dtype *type = types[k / ISA_COUNT % 3];
+        struct variant v = variant_default(isa);
+        struct gen_error err;
+        variant_set_dtypes(&v, type[0], type[1], type[0]);
+        v.field[F_HEAD_DIM] = WIDE_DIM;
+        if (k / ISA_COUNT / 3 % 2)
+            split_keys(&v);
+        v.field[F_TABLE] = k / ISA_COUNT / 6;
+        if (isa_language(isa) != LANGUAGE_C || !f->cpu.isa[isa] || gen_check(f->gen, &v, &err) != 0)
+            continue;
+        fill_normal(x.k, type[1], WIDE_KEYS * WIDE_DIM, f->seed + 1);
+        fill_normal(x.v, type[1], WIDE_KEYS * WIDE_DIM, f->seed + 2);
+        for (int small = 0; small < 2; small++) {
+            const int64_t ld = WIDE_DIM / dtype_values(type[1]);
+            struct attn_args a = {.size = sizeof a, .q = x.q, .k = x.k, .v = x.v, .o = x.o[small], .batch = 1, .heads = 1,
+                                  .kv_heads = 1, .q_len = WIDE_ROWS, .kv_len = WIDE_KEYS, .q_stride = {0, 0, WIDE_DIM},
+                                  .k_stride = {0, 0, ld}, .v_stride = {0, 0, ld}, .o_stride = {0, 0, WIDE_DIM},
+                                  .scale = small ? -0x1p99f : -0x1p-1f, .parts = 1};
+            fill_normal(x.q, type[0], WIDE_ROWS * WIDE_DIM, f->seed);
+            for (int i = 0; i < WIDE_ROWS * WIDE_DIM && small; i++)
+                dtype_store(type[0], x.q, i, dtype_load(type[0], x.q, i) * 0x1p-100f);
+            a.lse = v.field[F_TABLE] ? NULL : x.lse[small]; /* where it is asked for a table may not be taken */
+            run_one(f, &v, a);
+        }
+        assert_memory_equal(x.o[0], x.o[1], WIDE_ROWS * WIDE_DIM * dtype_size(type[0]));
+        assert_memory_equal(x.lse[0], x.lse[1], sizeof x.lse[0]);
+        assert_true(dtype_load(type[0], x.o[0], 0) != 0);
+        tried++, tables += v.field[F_TABLE];
+    }
+    assert_true(tried >= 4 && (tables > 0 || !(f->cpu.isa[ISA_AVX512BF16] || f->cpu.isa[ISA_AMX])));
 }
 
 int main(void)
@@ -528,6 +582,7 @@ int main(void)
         cmocka_unit_test(test_sinks_beside_one_narrow_key),
         cmocka_unit_test(test_sizes_of_narrow_values),
         cmocka_unit_test(test_lowest_float_as_bias),
+        cmocka_unit_test(test_largest_scale),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

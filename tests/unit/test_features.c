@@ -111,8 +111,8 @@ static void missing_arrays_and_wrong_numbers(void **state)
     CASE("softcap is -1; expected 1e-30..1e30", r.softcap = -1);
     CASE("softcap is inf; expected 1e-30..1e30", r.softcap = INFINITY);
     CASE("softcap is nan; expected 1e-30..1e30", r.softcap = NAN);
-    CASE("scale is -1e+38; expected a size of at most 8.50706e+37, which divided by the softcap is finite", r.softcap = 0.5f,
-         r.has_scale = 1, r.scale = -1e38f);
+    CASE("scale is -1e+30; expected a size of at most 1.70141e+29, which divided by the softcap is finite", r.softcap = 1e-9f,
+         r.has_scale = 1, r.scale = -1e30f);
     CASE("scale is 1e-15; expected 0 or a size of at least 1.17549e-08, which divided by the softcap keeps its digits",
          r.softcap = 1e30f, r.has_scale = 1, r.scale = 1e-15f);
     CASE("bias is NULL; expected the array, since the plan has bias", r.bias = NULL);

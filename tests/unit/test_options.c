@@ -166,6 +166,7 @@ static void test_wrong_values(void **state)
     refuse("--threads 2x", "--threads '2x' is invalid; expected an integer from 1 to 1024");
     refuse("--scale nan", "--scale 'nan' is invalid; expected a finite number, of at most 3.4e38 in size");
     refuse("--scale 1e99", "--scale '1e99' is invalid; expected a finite number, of at most 3.4e38 in size");
+    refuse("--scale -2e30", "--scale '-2e30' is invalid; expected a size of at most 1e+30");
     refuse("--scale=", "--scale '' is invalid; expected a finite number, of at most 3.4e38 in size");
     refuse("--q-offset 1.5", "--q-offset '1.5' is invalid; expected an integer from -1099511627776 to 1099511627776");
     refuse("--time-limit 0", "--time-limit '0' is invalid; expected a number of seconds above 0");
