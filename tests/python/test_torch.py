@@ -270,9 +270,23 @@ class Sdpa(unittest.TestCase):
         for words, call in (("key is of type numpy.ndarray", lambda: attngen.sdpa(q, q.numpy(), q)),
                             ("key is of type torch.Tensor and query is an array of numpy", lambda: attngen.sdpa(q.numpy(), q, q)),
                             ("on meta", lambda: attngen.sdpa(*(3 * [q.to("meta")]))),
+                            ("requires grad", lambda: attngen.attention(q, q, q, lse=torch.empty(1, 2, 9, requires_grad=True))),
                             ("sparse", lambda: attngen.sdpa(q.to_sparse(), q, q))):
             with self.assertRaisesRegex((attngen.Error), words):
                 call()
+        # A prepared call does not serve a tensor whose memory has other signs than its numbers.
+        slopes, table = torch.rand(2, dtype=torch.complex64), torch.randn(9, 9, dtype=torch.complex64)
+        for given in ({"bias": table}, {"alibi_slopes": slopes[:1]}):
+            some = q[:, :1] if "alibi_slopes" in given else q
+            (name, value), = given.items()
+            self.assertTrue(value.conj().imag.is_neg())
+            attngen.attention(some, some, some, **{name: value.imag})
+            with self.assertRaisesRegex(attngen.Unsupported, "negated"):
+                attngen.attention(some, some, some, **{name: value.conj().imag})
+        for wide in (table, table[:, :1].expand(9, 9)):
+            attngen.sdpa(q, q, q, attn_mask=wide.imag)
+            with self.assertRaisesRegex(attngen.Unsupported, "negated"):
+                attngen.sdpa(q, q, q, attn_mask=wide.conj().imag)
         scale = torch.tensor(0.25)
         found = [attngen.sdpa(q, q, q, scale=scale)]
         found.append(attngen.sdpa(q, q, q, scale=scale.fill_(2.5)))

@@ -404,7 +404,9 @@ def _attend_plain(plan: Optional[_plans.Compiled], cache: Dict[Any, Any], adapte
 def _lse_array(adapter: Any, call: Call, given: Any, like: Any) -> Any:
     if given is None:
         return adapter.empty(call.lse_shape, contiguous(call.lse_shape), "f32", like)
-    view = adapter_of(given, "lse").view(given)
+    own = adapter_of(given, "lse")
+    own.check(given)
+    view = own.view(given)
     if view.dtype != "f32" or tuple(view.shape) != call.lse_shape or view.device != call.device or \
             (view.strides != contiguous(call.lse_shape) and 0 not in view.shape):
         raise fail(f"lse is {list(view.shape)} of {type_name(view.dtype)}; expected {list(call.lse_shape)} of float32, contiguous, "

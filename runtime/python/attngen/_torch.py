@@ -25,6 +25,7 @@ _threads = torch.get_num_threads
 _compiling = torch.compiler.is_compiling
 _modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
 _autocasting = getattr(torch._C, "_is_any_autocast_enabled", lambda: False)
+_negated = torch.Tensor.is_neg  # whether its memory has the numbers with the other sign, as the imaginary part of a conjugate has
 _transforms = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", lambda: None)
 _increment = getattr(torch._C, "_increment_version", None)
 _holders: Any = getattr(torch._C, "_storage_Use_Count", None)
@@ -149,11 +150,12 @@ class TorchAdapter:
     @staticmethod
     def describe(t: Any) -> Any:
         return (t.shape, t.stride(), t.dtype, t.device, t.requires_grad and _grad_is_on(),
-                forward_ad._current_level >= 0 and _has_tangent(t))
+                forward_ad._current_level >= 0 and _has_tangent(t), _negated(t))
 
     @staticmethod
     def signature(q: Any, k: Any, v: Any, mask: Any, out: Any) -> Any:
-        """What a prepared sdpa depends on, in as few steps as possible: this is half of the cost of a call."""
+        """What a prepared sdpa depends on, in as few steps as possible: this is half of the cost of a call. A negated tensor is
+        every second number of a complex one, which the rows of q, k and v cannot be."""
         first = (q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride(), q.dtype, k.dtype, v.dtype,
                  q.device, k.device, v.device,
                  _grad_is_on() and (q.requires_grad or k.requires_grad or v.requires_grad), _threads(),
@@ -176,7 +178,7 @@ class TorchAdapter:
                  v.dtype, q.device, k.device, v.device, graded, _threads())
         if mask is None:
             return first
-        if graded or (_grad_is_on() and mask.requires_grad) or mask.layout is not torch.strided:
+        if graded or (_grad_is_on() and mask.requires_grad) or mask.layout is not torch.strided or _negated(mask):
             return None
         return first, mask.dtype, mask.device
 
@@ -202,7 +204,7 @@ class TorchAdapter:
                 raise _c.Unsupported("a tensor has a tangent of forward-mode gradients, and " + _NO_GRADIENTS)
             if torch._C._get_tracing_state() is not None:
                 raise _c.Unsupported("torch.jit.trace is recording; expected torch.compile or torch.export instead")
-            if t.is_nested or t.layout is not torch.strided or t.is_conj() or t.is_neg():
+            if t.is_nested or t.layout is not torch.strided or t.is_conj() or _negated(t):
                 raise _c.Unsupported("a tensor is nested, sparse, conjugated or negated; expected a strided one")
             if t.device.type not in ("cpu", "cuda"):
                 raise _c.Unsupported(f"a tensor is on {t.device}; expected the processor or CUDA")
