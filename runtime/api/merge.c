@@ -28,48 +28,53 @@ static bool is_empty_part(const struct merge *m, int64_t part, int64_t row)
     return m->p.part_lse[part][row] == -INFINITY;
 }
 
-/* The logarithm of the sum of all parts' exponentials; -inf if there is none. */
-static double total_of(const struct merge *m, int64_t row)
+/* The largest LSE of a row, and the sum of the exponentials of all of them less that one; false if all parts are empty. Weights
+ * do without the logarithm of the sum: beside a large LSE, as a mask of the lowest floats makes it, that is lost. */
+static bool sum_of(const struct merge *m, int64_t row, double *most, double *sum)
 {
-    double most = -INFINITY, sum = 0;
     bool any = false;
+    *most = -INFINITY;
+    *sum = 0;
     for (int64_t part = 0; part < m->p.count; part++) {
         double lse = m->p.part_lse[part][row];
         any |= !is_empty_part(m, part, row);
-        most = lse > most ? lse : most; /* a NaN enters with the sum */
+        *most = lse > *most ? lse : *most; /* a NaN enters with the sum */
     }
     for (int64_t part = 0; any && part < m->p.count; part++)
         if (!is_empty_part(m, part, row))
-            sum += exp(m->p.part_lse[part][row] - most);
-    return any ? most + log(sum) : -INFINITY;
+            *sum += exp(m->p.part_lse[part][row] - *most);
+    return any;
 }
 
 static void merge_row(const struct merge *m, int64_t row)
 {
     enum { WIDEST = 512 };
     const struct attn_partials *p = &m->p;
-    double sum[WIDEST], total = total_of(m, row), all = total;
+    double out[WIDEST], most, sum;
     float in[WIDEST];
     int width = p->head_dim_v;
-    if (p->sinks && total != -INFINITY) { /* the larger is taken out, so that neither overflows */
-        double sink = p->sinks[row / p->q_len % p->heads], most = sink > total ? sink : total;
-        all = most + log(exp(total - most) + exp(sink - most));
+    const bool any = sum_of(m, row, &most, &sum);
+    double base = most, divisor = sum;
+    if (p->sinks && any) { /* the larger is taken out, so that neither overflows */
+        double sink = p->sinks[row / p->q_len % p->heads];
+        base = sink > most ? sink : most;
+        divisor = sum * exp(most - base) + exp(sink - base);
     }
     for (int c = 0; c < width; c++)
-        sum[c] = 0;
+        out[c] = 0;
     for (int64_t part = 0; part < p->count; part++) {
         if (is_empty_part(m, part, row))
             continue;
-        double weight = exp(p->part_lse[part][row] - all);
+        double weight = exp(p->part_lse[part][row] - base) / divisor;
         dtype_load_row((enum dtype)p->part_dtype, p->part_o[part], row_at(m, m->part_stride, row), width, in);
         for (int c = 0; c < width; c++)
-            sum[c] += weight * (double)in[c];
+            out[c] += weight * (double)in[c];
     }
     int64_t at = row_at(m, m->o_stride, row);
     for (int c = 0; c < width; c++)
-        dtype_store_double((enum dtype)p->dtype, p->o, at + c, sum[c]);
+        dtype_store_double((enum dtype)p->dtype, p->o, at + c, out[c]);
     if (p->lse)
-        p->lse[row] = (float)total;
+        p->lse[row] = (float)(any ? most + log(sum) : -INFINITY);
 }
 
 static void merge_slice(void *arg, int slice)

@@ -71,15 +71,15 @@ extern "C" __global__ void __launch_bounds__(128) attn_merge_parts(const __grid_
     for (int lanes = 16; lanes > 0; lanes /= 2)
         sum += across(sum, lanes);
     const bool empty = most == none && !nan;
-    const double total = empty ? none : most + log(sum);
-    double all = total;
+    double base = most, divisor = sum; /* the logarithm of the sum would be lost beside a large LSE */
     if (m.sinks && !empty) {
-        const double sink = m.sinks[h], higher = sink > total ? sink : total;
-        all = higher + log(exp(total - higher) + exp(sink - higher));
+        const double sink = m.sinks[h];
+        base = sink > most ? sink : most;
+        divisor = sum * exp(most - base) + exp(sink - base);
     }
     float weight[2];
     for (int n = 0; n < 2; n++)
-        weight[n] = lse[n] == none ? 0.0f : (float)exp(lse[n] - all);
+        weight[n] = lse[n] == none ? 0.0f : (float)(exp(lse[n] - base) / divisor);
     const long from = b * m.part_stride[0] + h * m.part_stride[1] + i * m.part_stride[2];
     const long to = b * m.o_stride[0] + h * m.o_stride[1] + i * m.o_stride[2];
     const unsigned there[2] = {__ballot_sync(0xffffffff, lse[0] != none), __ballot_sync(0xffffffff, lse[1] != none)};
@@ -94,5 +94,5 @@ extern "C" __global__ void __launch_bounds__(128) attn_merge_parts(const __grid_
             store(m.o, to + c, m.type, x);
     }
     if (lane == 0 && m.lse)
-        m.lse[row] = (float)total;
+        m.lse[row] = (float)(empty ? none : most + log(sum));
 }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -286,6 +287,18 @@ static void odd_parts(void **state)
     b[0] = b[1] = 5;
     merge(NULL, &p);
     assert_memory_equal(o, a, sizeof o);
+    for (int i = 0; i < 3; i++) { /* parts that weigh as much as each other, however large their LSE is */
+        static const float large[] = {3e38f, 1e17f, -FLT_MAX};
+        lse_a = lse_b = large[i];
+        p.sinks = NULL;
+        merge(NULL, &p);
+        for (int c = 0; c < DIMS; c++)
+            assert_true(fabsf(o[c] - (a[c] + b[c]) / 2) < 1e-6f);
+        assert_true(lse == large[i]);
+    }
+    p.sinks = &sink; /* far above these */
+    merge(NULL, &p);
+    assert_true(o[0] == 0 && o[1] == 0 && o[2] == 0 && lse == -FLT_MAX);
     lse_b = NAN; /* reaches its row, also where the others are empty */
     merge(NULL, &p);
     assert_true(isnan(o[0]) && isnan(lse));
