@@ -87,6 +87,8 @@
  *     max |LSE - exact| <= 2 max |naive - exact| + 2^-22 (1 + max |x|) + u + 2^-23 max |LSE|
  *   where naive is a three-pass computation with f32 scores whose probabilities and output are rounded to their element
  *   types, and u is 2^-12 where probabilities are rounded to f16, 2^-9 where they are rounded to bf16, and 0 for f32.
+ *   A variant whose name ends in _table keeps them for scores of up to 2^30 in size. It subtracts a maximum that is rounded to
+ *   f32 from a product that is not, so that a row whose largest score is beyond may become 0, infinite or NaN.
  *
  * FLOATING POINT
  *
