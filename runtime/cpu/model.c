@@ -403,11 +403,11 @@ static double tiled_cycles(const struct shape *s)
     return 0.11 * (s->d + s->dv);
 }
 
-/* What else a tile costs, for MR rows. What is not a tile that all rows see whole is done by C that libtcc makes: features, and
- * where rows do not see all, which keys each lane sees. A bias or mask of several rows is brought into order in C, too. */
+/* What else a tile costs, for MR rows. What is not a tile that all rows see whole is done by C that libtcc makes: which keys each
+ * lane sees. A bias or mask of several rows is put into the order of scores in registers. */
 static double tile_overhead(const struct variant *v, const struct shape *s, double columns, bool slow, bool edge)
 {
-    const double each = s->mr > 1 ? 2 : 1, numbers = each * ((v->field[F_BIAS] ? 1 : 0) + (v->field[F_MASK] ? 1 : 0));
+    const double each = s->mr > 1 ? 0.6 : 0.1, numbers = each * ((v->field[F_BIAS] ? 1 : 0) + (v->field[F_MASK] ? 1 : 0));
     const double scales = dtypes[variant_dtype_kv(v)].scaled ? 6 : 0;
     const double features = variant_modifies(v) && s->wide && s->fma >= 1 ? 150 : 0; /* beside that, on a Zen 4 */
     const double rest = (slow || edge ? s->costs->few_slow : 0) + (edge ? s->costs->few_edge : 0) + features;
@@ -446,7 +446,7 @@ static double split_cycles(const struct variant *v, const struct shape *s, const
     /* Rows that are not whole vectors are copied, but half a vector of pairs may end a row of keys; and so are tiles in
      * several pages, unless they are read by pieces. */
     const bool filled = (int)s->d % lanes == 0 && (int)s->dv % lanes == 0;
-    const bool stepwise = !filled || variant_modifies(v) || (full + 1) * s->mr / rows_together(s) > 8;
+    const bool stepwise = !filled || (full + 1) * s->mr / rows_together(s) > 8;
     const bool pieces = f[F_PAGED] && !stepwise && (int)s->bk % TYPICAL_PAGE == 0;
     const bool copies = (f[F_PAGED] && s->bk > TYPICAL_PAGE && !pieces) || !filled, slow = copies || stepwise;
     const double tile =

@@ -197,7 +197,7 @@
 % let INVERSES = LIGHTEST + W
 % let WORTH = INVERSES + W
 % let RESULTS = R*LDO + STATE
-% let TILED = FILLED and not MODIFY and (TILES or PANELS*(R/VR) <= 8)
+% let TILED = FILLED and (TILES ? not MODIFY : PANELS*(R/VR) <= 8)
 % let FP8_TILES = TILES and FEW and not BYTE_TILES
 %# Where keys are in pages such a tile is PIECES pieces, each of which lies in one page if a page has a multiple of PIECE rows. The pieces of
 %# values that are fetched stand AHEAD pieces further in a list; of blocks that is a tile more, as their scales are read a tile ahead. The
@@ -205,6 +205,8 @@
 % let PIECED = FEW and PAGED and TILED
 % let PIECE = PIECED and BK % 16 == 0 and 16 % KB == 0 and 16 % U == 0 ? 16 : BK
 % let PIECES = BK/PIECE
+%# Whether it matters which keys a whole tile has, other than where they lie.
+% let COUNTS = MODIFY or SCALED and not PIECED
 %# Whether values are read by a list of pieces, as keys are.
 % let LISTED = FEW and TILED and not TILES ? 1 : 0
 % let AHEAD = PIECES*(COUPLES and BLOCKS ? 2 : 1)
@@ -221,6 +223,8 @@
 % let IN_FOURS = QUARTERS or COUPLES and R == 4 and (CODES or INTEGERS and HD <= 128) ? 1 : 0
 %# What makes the scores of a tile, unless these are sums of integers that are exact enough.
 % let SCORES_BY = CODES ? "score_codes" : QUARTERS and TILED and not INTEGERS ? "score_quarters" : "score_rows"
+%# Whether the softmax is not one call with the scores, since something may come between.
+% let ALONE = MODIFY or QUARTERS or INTEGERS
 %# Keys of q4_0 have a lane each, 16 keys at a time, so that rows of queries stand there once.
 % let IN_LANES = QUARTERS and NIBBLES
 % let LDH = IN_FOURS and not IN_LANES ? 4*LDW : LDW
@@ -308,6 +312,8 @@
 % let FEW_AT = FEW_STAGE + round_up(max(max(R*LDQ*4, LDO*4), BK*R*4), 64)
 %# Whether scales that lie side by side are spread ${W} at a time.
 % let SPREADS = FEW and SCALED and has_op("orderf") and R <= 8 ? 1 : 0
+%# Of so many keys at a time biases or a mask are put into the order of scores in registers, where several rows share a vector of these.
+% let SIDE_KEYS = FEW and REGISTERS and R > 1 and BK % W == 0 ? (BK % 64 == 0 ? 64 : W) : 0
 %# Lists of the pieces of a split, of keys, values and the scales of both.
 % let LIST = SPLIT/PIECE + BEGUN
 % let FEW_LISTS = PIECED ? round_up((SCALED ? 6 : 4)*8*LIST, 64) : 0
@@ -429,7 +435,7 @@
 % micro finite
 % end
 % elif TILED
-% if not QUARTERS or INTEGERS
+% if not ALONE
 % micro tile_scores
 % end
 % if QUARTERS or INTEGERS and IN_FOURS
@@ -592,6 +598,9 @@
 % end
 % if BIAS != "none"
 % micro add_bias with MR = LINES
+% if SIDE_KEYS
+% micro add_biases
+% end
 % end
 % if ALIBI and FEW
 % micro alibi_rows
@@ -600,5 +609,8 @@
 % end
 % if MASK
 % micro hide with MR = LINES
+% if SIDE_KEYS
+% micro hide_all
+% end
 % end
 % micro finish

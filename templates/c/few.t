@@ -131,8 +131,8 @@ static void digits_of(const int32_t *integers, int32_t *to)
  * most half of 2**-${BYTE_TILES ? 13 : 14} of a power of two that is at most its largest, and most numbers of 8 bits not at all; the stored numbers of a key
  * are at most ${NIBBLES ? 8 : 128} times its scale. Where a score may thus be off by more than 2**-10, half of what rounding a probability to
  * bf16 would do to it, whole_tiles does without integers: a sum of exponentials is then off by a 2**-10th of itself at most, and so are
- * outputs, of the largest value. */
-static void integers_of(const ${CQ} *q, float *to)
+ * outputs, of the largest value.${SOFTCAP ? " A tanh of a score over cap, times cap, is off by no more than the score." : ""} */
+static void integers_of(const ${CQ} *q, float *to${SOFTCAP ? ", float cap" : ""})
 {
     float row[${2*R}], worst = 0.0f, scale = to[${R*LDQ}];
 % if IN_FOURS
@@ -145,6 +145,9 @@ static void integers_of(const ${CQ} *q, float *to)
         worst = row[2 * r + 1] > worst || row[2 * r + 1] != row[2 * r + 1] ? row[2 * r + 1] : worst; /* a NaN stays */
     for (int64_t l = 0; l < ${W}; l++)
         to[${FACTORS} + l] = scale * row[2 * (l % ${R})];
+% if SOFTCAP
+    scale *= cap;
+% end
     to[${FACTORS + W + 1}] = worst * (scale < 0 ? -scale : scale) * ${NIBBLES ? 8 : 128};
 % if BYTE_TILES
     for (int64_t l = 0; l < ${W}; l++)
@@ -202,9 +205,9 @@ static void pack(const struct rows *x, const struct space *w, float *to)
 % end
 % if INTEGERS and IN_FOURS
         in_quarters((const ${CQ} *)w->stage, to + ${FACTORS + 2*W});
-        integers_of((const ${CQ} *)(const void *)(to + ${FACTORS + 2*W}), to);
+        integers_of((const ${CQ} *)(const void *)(to + ${FACTORS + 2*W}), to${SOFTCAP ? ", a->features->softcap" : ""}${SOFTCAP ? TIMES_UNIT : ""});
 % elif INTEGERS
-        integers_of((const ${CQ} *)w->stage, to);
+        integers_of((const ${CQ} *)w->stage, to${SOFTCAP ? ", a->features->softcap" : ""}${SOFTCAP ? TIMES_UNIT : ""});
 % elif CODES and IN_FOURS
         four_times((const ${CQ} *)w->stage, to + ${INTS});
 % elif CODES

@@ -88,7 +88,7 @@ static void one_tile(const struct rows *x, const struct space *w, int64_t t, con
     ${SCORES_BY}(q, y->k, s, y->ldk, y->ldk);
 % end
 % if MODIFY
-    modify(x, w, s, t, j, n);
+    modify(x, w, q, s, t, j, n);
 % end
     if (n < ${BK} || j < x->seen_from || j + n > x->seen_end) {
         int32_t limit[${4*W}];
@@ -307,13 +307,13 @@ static int64_t apart(const int64_t *stride, int64_t heads)
 /* Tiles one after another of which every row sees every key, of each head in turn; o is the blocks of their results. The values of a head's
  * tile are multiplied after the scores of the next head's are computed, so that nothing waits for its softmax. */
 % if PIECED
-static void whole_tiles(const struct rows *x, int64_t heads, const struct space *w, int64_t at, int64_t count, float *o)
+static void whole_tiles(const struct rows *x, int64_t heads, const struct space *w, int64_t at, ${MODIFY ? "int64_t j, " : ""}int64_t count, float *o)
 {
     int64_t ldk = x->a->k_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, ldv = x->a->v_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
     const int64_t head_k = ${2*LIST}, head_v = ${2*LIST}, tile_k = ${2*PIECES}, tile_v = ${2*PIECES};
     const ${CKV} *const *k = w->k_at + at, *const *v = w->v_at + at, *const *values = v;
 % else
-static void whole_tiles(const struct rows *x, int64_t heads, const struct space *w, const ${CKV} *k, const ${CKV} *v, ${SCALED ? "int64_t j, " : ""}int64_t count, float *o)
+static void whole_tiles(const struct rows *x, int64_t heads, const struct space *w, const ${CKV} *k, const ${CKV} *v, ${COUNTS ? "int64_t j, " : ""}int64_t count, float *o)
 {
     int64_t ldk = x->a->k_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, head_k = x->a->k_stride[1]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, tile_k = ${BK} * ldk;
     int64_t ldv = x->a->v_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, head_v = x->a->v_stride[1]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, tile_v = ${BK} * ldv;
@@ -340,7 +340,7 @@ static void whole_tiles(const struct rows *x, int64_t heads, const struct space 
 % else
         keys[0] = k, keys[1] = k + ahead_k;
 % end
-        for (; to_o < end; to_o += ${RESULTS}, block += ${QUERIES}, to += ${QUERIES}) {
+        for (${MODIFY ? "int64_t t = 0" : ""}; to_o < end; to_o += ${RESULTS}, block += ${QUERIES}, to += ${QUERIES}${MODIFY ? ", t += " : ""}${MODIFY ? R : ""}) {
 % if SCALED and PIECED
             scales_at(x, w, h * ${LIST} + at / 2, to);
 % elif SCALED
@@ -354,15 +354,18 @@ static void whole_tiles(const struct rows *x, int64_t heads, const struct space 
                 ${IN_FOURS ? "score_eights" : "score_integers"}((const int32_t *)(void *)(block + ${INTS}), ${PIECED ? "k" : "keys"}, to, block + ${FACTORS}, ldk, far_k);
                 exact = block[${FACTORS + W}] * block[${FACTORS + W + 1}] <= 9.765625e-4f;
             }
-            if (exact)
-                softmax_rows(to, to_o + ${R*LDO});
-            else
-                tile_scores(block, ${PIECED ? "k" : "keys"}, to, to_o + ${R*LDO}, ldk, far_k);
-% elif QUARTERS
-            score_quarters(block, ${PIECED ? "k" : "keys"}, to, ldk, far_k);
-            softmax_rows(to, to_o + ${R*LDO});
+            if (!exact)
+                ${SCORES_BY}(block, ${PIECED ? "k" : "keys"}, to, ldk, far_k);
+% elif ALONE
+            ${SCORES_BY}(block, ${PIECED ? "k" : "keys"}, to, ldk, far_k);
 % else
             tile_scores(block, ${PIECED ? "k" : "keys"}, to, to_o + ${R*LDO}, ldk, far_k);
+% end
+% if MODIFY
+            modify(x + h, w, block, to, t, j, ${BK});
+% end
+% if ALONE
+            softmax_rows(to, to_o + ${R*LDO});
 % end
         }
         if (n > 0)
@@ -382,8 +385,11 @@ static void whole_tiles(const struct rows *x, int64_t heads, const struct space 
             continue;
         }
         k += back_k, v += back_v, h = 0;
-% if SCALED
-        ${PIECED ? "at" : "j"} += ${PIECED ? 2*PIECES : BK};
+% if SCALED and PIECED
+        at += ${2*PIECES};
+% end
+% if COUNTS
+        j += ${BK};
 % end
         if (heads > 1) {
             q = w->q, result = o;
@@ -480,7 +486,7 @@ static void ${FP8_TILES ? "walk_so" : "walk"}(const struct rows *x, int64_t head
 % if PIECED
         int64_t whole = j < x->seen_from || !listed ? 0 : (least(end, x->seen_end) - j) / ${BK};
         if (whole > 0) {
-            whole_tiles(x, heads, w, (j - first) / ${PIECE} * 2, whole, o);
+            whole_tiles(x, heads, w, (j - first) / ${PIECE} * 2, ${MODIFY ? "j, " : ""}whole, o);
             j += whole * ${BK};
             continue;
         }
@@ -494,7 +500,7 @@ static void ${FP8_TILES ? "walk_so" : "walk"}(const struct rows *x, int64_t head
             if (done > 0)
                 continue; /* else the tile goes the way of those that are not whole */
 % else
-            whole_tiles(x, ${FP8_TILES ? "" : "heads, "}w, k, v${SCALED ? ", j" : ""}, whole, o);
+            whole_tiles(x, ${FP8_TILES ? "" : "heads, "}w, k, v${COUNTS ? ", j" : ""}, whole, o);
             j += whole * ${BK};
             continue;
 % end

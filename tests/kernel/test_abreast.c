@@ -31,6 +31,8 @@ static const struct kernel_case {
     {"attn_bf16_d128_on_avx512bf16_q64k32_r4x4u2_s512", DTYPE_BF16, DTYPE_BF16, 128, 32, 8, 1, 1100, 0},
     {"attn_bf16_kvq4_0_d128_on_avx512bf16_q64k64_r4x4u2_s512", DTYPE_BF16, DTYPE_Q4_0, 128, 32, 8, 1, 1100, 0},
     {"attn_bf16_kvfp8_d128_on_avx512bf16_q64k64_r4x4u2_s512", DTYPE_BF16, DTYPE_FP8, 128, 32, 8, 1, 1100, 0},
+    {"attn_bf16_kvint8_d128_softcap_on_avx512bf16_q64k64_r4x4u2_s512", DTYPE_BF16, DTYPE_INT8, 128, 32, 8, 1, 1100, 0},
+    {"attn_bf16_kvq4_0_d64_softcap_paged_on_avx512bf16_q64k64_r4x4u2_s512", DTYPE_BF16, DTYPE_Q4_0, 64, 32, 8, 1, 1100, 32},
     {"attn_f32_d64_paged_on_avx2_q64k16_r4x2u2_s1024", DTYPE_F32, DTYPE_F32, 64, 16, 8, 1, 2085, 16},
     {"attn_bf16_kvint8_d64_paged_on_avx2_q64k32_r4x2u2_s256", DTYPE_BF16, DTYPE_INT8, 64, 20, 5, 1, 777, 32},
     {"attn_bf16_d128_paged_on_avx512bf16_q64k32_r4x4u2_s512", DTYPE_BF16, DTYPE_BF16, 128, 32, 8, 1, 1100, 16},

@@ -22,7 +22,7 @@
         X(WIDENS) X(EIGHTS) X(EIGHTS_V) X(LDV) X(BEARS) X(LOGS) X(BORNE) X(QUARTERED) X(AT_FOURS)                             \
         X(OPENS) X(KEY_SCALES) X(BLOCK_SLOTS) X(KEY_ROWS) X(ROUNDED) X(TWO_SUMS) X(LESS) X(KNOWN) X(TABLED)            \
         X(CHAINS) X(ACROSS) X(QROWS) X(RV) X(GROUP) X(FOURS_OF_ROWS) X(Q_SLOTS) X(PARTS_K)                             \
-        X(PARTED_O) X(COUPLES) X(CODES) X(FIXES_HERE) X(P_PAIRS)                                                       \
+        X(PARTED_O) X(COUPLES) X(CODES) X(FIXES_HERE) X(P_PAIRS) X(SIDE_KEYS)                                                      \
         X(P_BLOCKS) X(PROBS_AT) X(VALUES_TIMES) X(INTS) X(LDW) X(COLS) X(PLACE) X(FIRST_VALUES) X(APART) X(OPEN)       \
         X(Q_TILES) X(SCORES) X(PIECE) X(PIECES) X(IN_FOURS) X(LDH) X(CODES_64) X(TIMES)           \
         X(TWO_BLOCKS) X(P_PLACES) X(IN_LANES)
@@ -51,6 +51,7 @@ struct argument {
     int64_t integer, count;
     enum dtype view; /* i32: f32's bits */
     bool bytes;      /* elements are bytes, whatever the view */
+    int64_t rows;    /* so many rows, one after another, of which a list has one entry each; 0: a list is of pieces */
     uint8_t *before;
     struct want *want; /* as many as elements */
 };

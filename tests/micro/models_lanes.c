@@ -1,5 +1,6 @@
 /* models_lanes.c - see models.h: the micro-kernels for few queries that go lane by lane, without sums over keys or columns: scales
- * are spread, scores cut or given ALiBi, outputs rescaled, and states and outputs of two parts of the keys joined. */
+ * are spread, scores cut, hidden or given biases or ALiBi, outputs rescaled, and states and outputs of two parts of the keys
+ * joined. */
 #include <math.h>
 #include <string.h>
 
@@ -125,6 +126,39 @@ static void alibi_rows(struct job *j)
     }
 }
 
+/* Scores of as many keys of each row, and what a row has for each of these keys. */
+static void beside_scores(struct job *j, enum dtype type)
+{
+    const struct sizes *z = &j->z;
+    memory(j, 0, DTYPE_F32, z->R * z->SIDE_KEYS);
+    add_specials(j, 0);
+    memory(j, 1, type, z->R * z->SIDE_KEYS);
+    j->arg[1].rows = z->R;
+}
+
+static void add_biases(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    beside_scores(j, j->bias);
+    add_specials(j, 1);
+    for (int64_t i = 0; i < z->R * z->SIDE_KEYS; i++) {
+        double s = (double)get(j, 0, i), b = (double)get(j, 1, i % z->R * z->SIDE_KEYS + i / z->R);
+        want(j, 0, i, s + b, isinf(s) || isinf(b) ? 0 : 0x1p-22 * (fabs(s) + fabs(b)) + TINY);
+    }
+}
+
+static void hide_all(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    beside_scores(j, DTYPE_F32);
+    uint8_t *bytes = j->arg[1].before;
+    j->arg[1].bytes = true;
+    for (int64_t i = 0; i < z->R * z->SIDE_KEYS; i++)
+        bytes[i] = (uint8_t)(random_below(&j->random, 2) ? 0 : j->kind % 2 ? 1 : 1 + random_below(&j->random, 255));
+    for (int64_t i = 0; i < z->R * z->SIDE_KEYS; i++)
+        want(j, 0, i, bytes[i % z->R * z->SIDE_KEYS + i / z->R] ? (double)get(j, 0, i) : -HUGE_VAL, 0);
+}
+
 const struct model lane_models[] = {
     {"spread", spread},
     {"spread_row", spread_row},
@@ -133,5 +167,7 @@ const struct model lane_models[] = {
     {"join", join},
     {"blend", blend},
     {"alibi_rows", alibi_rows},
+    {"add_biases", add_biases},
+    {"hide_all", hide_all},
     {NULL, NULL},
 };

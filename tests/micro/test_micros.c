@@ -231,9 +231,16 @@ struct lists {
     const void *at[PARAMETERS_MAX][LISTED];
 };
 
+static int64_t bytes_of(const struct argument *a)
+{
+    return a->count * (a->bytes ? 1 : (int64_t)dtype_size(a->view));
+}
+
 /* Bytes from one piece of the rows of argument p to the next, as they follow each other; 0: it is no rows. */
 static int64_t piece_step(const struct job *j, const struct unrolled *u, int p)
 {
+    if (j->arg[p].rows)
+        return bytes_of(&j->arg[p]) / j->arg[p].rows;
     for (int i = 0; i < u->micro->parameters && j->arg[p].count > 1; i++)
         if (!strcmp(u->micro->parameter[i].name, "ld"))
             return j->arg[i].integer * u->val[p].type->bytes * j->z.PIECE;
@@ -243,18 +250,20 @@ static int64_t piece_step(const struct job *j, const struct unrolled *u, int p)
 /* Those pieces in reverse: the first one then ends where nothing can be read. */
 static void turn_pieces(const struct job *j, const struct unrolled *u, int p, const uint8_t *from, uint8_t *to)
 {
-    const int64_t size = j->arg[p].count * (int64_t)dtype_size(j->arg[p].view), step = piece_step(j, u, p);
-    const int64_t last = j->z.PIECES - 1;
+    const int64_t size = bytes_of(&j->arg[p]), step = piece_step(j, u, p);
+    const int64_t last = (j->arg[p].rows ? j->arg[p].rows : j->z.PIECES) - 1;
     memcpy(to, from, (size_t)size);
     for (int64_t i = 0; i <= last && step; i++)
         memcpy(to + (last - i) * step, from + i * step, (size_t)(size - last * step));
 }
 
-/* Every other entry, and those behind the pieces, lead to what is only fetched. */
+/* Of pieces every other entry, and those behind them, lead to what is only fetched. */
 static int64_t list_pieces(const struct job *j, const struct unrolled *u, int p, const uint8_t *at, struct lists *l)
 {
     const int64_t step = piece_step(j, u, p);
-    for (int64_t i = 0; i < LISTED; i++)
+    for (int64_t i = 0; i < j->arg[p].rows; i++)
+        l->at[p][i] = at + (j->arg[p].rows - 1 - i) * step;
+    for (int64_t i = 0; i < LISTED && !j->arg[p].rows; i++)
         l->at[p][i] = at + (i % 2 == 0 && i < 2 * j->z.PIECES ? (j->z.PIECES - 1 - i / 2) * step : 0);
     return (int64_t)(intptr_t)l->at[p];
 }
@@ -270,7 +279,7 @@ static int make_memory(const struct job *j, const struct unrolled *u, struct gua
 {
     for (int p = 0; p < PARAMETERS_MAX; p++) {
         const struct argument *a = &j->arg[p];
-        size_t size = (size_t)a->count * (a->bytes ? 1 : dtype_size(a->view));
+        size_t size = (size_t)bytes_of(a);
         args[p] = a->integer;
         if (a->is_integer || !a->before)
             continue;
@@ -470,11 +479,13 @@ static bool is_one_of(const char *name, const char *const *list)
 
 /* Whether the micro-kernel at that place of attn.micro or few.micro serves products that are not those of isa: those of keys in
  * chains or of keys that are transposed where bits are a promise, those of the isa that transposes words, or those of integers.
- * Integers are of x86-64's vectors alone, and rows that become pairs of isas that multiply these. Plain C fetches nothing ahead. */
+ * Integers are of x86-64's vectors alone, and rows that become pairs of isas that multiply these. Plain C fetches nothing ahead,
+ * and copies biases and masks of several rows. */
 static bool is_of_others(enum isa isa, const char *name)
 {
     static const char *const chains[] = {"add_and_score(", NULL};
     static const char *const opens[] = {"open_rows(", "open_stored(", "split_scales(", NULL};
+    static const char *const vectors[] = {"fetch_lines(", "add_biases(", "hide_all(", NULL};
     static const char *const panels[] = {"score_panels(", "score_ahead(", NULL};
     if (is_one_of(name, isa == ISA_AVX512 || isa == ISA_AVX512BF16 ? panels : chains))
         return true;
@@ -482,7 +493,7 @@ static bool is_of_others(enum isa isa, const char *name)
         return !isas[isa].pairs;
     if (!strncmp(name, "score_words(", 12))
         return isa != ISA_AVX2;
-    if (!strncmp(name, "fetch_lines(", 12))
+    if (is_one_of(name, vectors))
         return isa == ISA_C;
     if (!strncmp(name, "pack_integers(", 14) || !strncmp(name, "score_integers(", 15))
         return strcmp(isas[isa].family, "x86-64") != 0;
