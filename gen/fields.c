@@ -187,7 +187,8 @@ bool variant_in_pairs(const struct variant *v, enum isa isa)
         return isas[isa].pairs;
     if (isa == ISA_AMX)
         return v->field[F_INVARIANT] || !v->field[F_SPLIT];
-    return (v->field[F_INVARIANT] || !v->field[F_SPLIT]) && !v->field[F_SINK] && variant_dtype_o(v) == DTYPE_BF16;
+    const bool exact = isa == ISA_AVX512BF16 && !v->field[F_INVARIANT]; /* values are, as probabilities bear their scales */
+    return (v->field[F_INVARIANT] || !v->field[F_SPLIT]) && (!v->field[F_SINK] || exact) && variant_dtype_o(v) == DTYPE_BF16;
 }
 
 bool variant_may_couple(const struct variant *v, enum isa isa)

@@ -128,7 +128,8 @@ bool variant_takes_any_rows(const struct variant *v);
  * narrow keys and values are not pairs in kernels that split keys, which open them in other ways. Where products are of vectors,
  * they become f32 in kernels that split keys, since memory is what they wait for; in kernels whose bits are a promise, which few
  * queries share with prompts; where outputs are not rounded to bf16, as values are in pairs; and where a sink takes a part of the
- * only key that a row sees: rounding values and outputs is too much then. */
+ * only key that a row sees: rounding values and outputs is too much then. Only prompts of isa avx512bf16 without the promise have
+ * values that are exact, beside sinks. */
 bool variant_in_pairs(const struct variant *v, enum isa isa);
 /* Whether kernels of that isa that split keys may multiply narrow values as pairs (COUPLES in templates/c/attn.sizes.t, which
  * also asks for rows and head dims). */

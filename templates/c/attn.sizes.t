@@ -27,17 +27,20 @@
 % let ROUNDED = 4*W
 %# Minus what is subtracted, as softmax adds it.
 % let LESS = TWO_SUMS ? 5*W : 4*W
-%# Where bits are a promise, probabilities are times the scales of values, instead of values: few queries then multiply what is stored.
-% let WEIGHS = OPENS and INVARIANT and not BLOCKS and has_op("couplef") ? 1 : 0
-%# LOGS: with a table exponents have the logarithms of these scales, so that one rounding serves both, and a row's sum is of what was rounded
-%# times the inverses of the scales. Of each 32 keys there stand 128 times the logarithms, and then the inverses as sums of two bf16, in
-%# pairs. A scale's sign, and what it is beyond 2**-60 and 2**60, multiplies the value. BEARS: otherwise rounded probabilities are times scales
+%# Where bits are a promise, probabilities are times the scales of values, instead of values: few queries then multiply what is stored. So it
+%# is with sinks, too: beside a sink an output is less than its value, and rounded as much again as that was.
+%# LOGS: with a table and the promise exponents have the logarithms of these scales, so that one rounding serves both, and a row's sum is of what
+%# was rounded times the inverses of the scales. Of each 32 keys there stand 128 times the logarithms, and then the inverses as sums of two bf16,
+%# in pairs. A scale's sign, and what it is beyond 2**-60 and 2**60, multiplies the value. BEARS: otherwise rounded probabilities are times scales
 %# and rounded again. Behind all else in a state (BORNE) is the sum of their sizes before that, and then as they are rounded.
-% let LOGS = WEIGHS and TABLED ? 1 : 0
+% let WEIGHS = OPENS and has_op("couplef") and (INVARIANT ? not BLOCKS : SINK) ? 1 : 0
+% let LOGS = WEIGHS and INVARIANT and TABLED ? 1 : 0
 % let BEARS = WEIGHS and not LOGS ? 1 : 0
-% let BESIDE_VALUES = LOGS ? 2*BK : WEIGHS*BK
+%# How many scales a value has then, each of its own columns. Of blocks each has probabilities of its own, which lie behind those of all.
+% let WEIGHTS = BLOCKS ? HDV/VALUES : 1
+% let BESIDE_VALUES = LOGS ? 2*BK : WEIGHS*WEIGHTS*BK
 % let BORNE = (TWO_SUMS ? 5*W : 4*W) + (RAW ? W : 0)
-% let STATE = BORNE + BEARS*2*W
+% let STATE = BORNE + BEARS*WEIGHTS*2*W
 % let LDP = BK/PER
 %# Narrow keys that are pairs are bf16 without an error, as they are stored in blocks, or times a power of two. What is left of the
 %# scales is a row of a panel, behind the BLOCK_SLOTS rows of slots that it belongs to (of int8 and fp8 one row behind all, from 1 up to 2
@@ -323,7 +326,7 @@
 %# Behind scores are the largest ones of each row, and behind these (LOGS) what scores are times.
 % let BEST = MR*BK
 % let AT_P = AT_S + round_up((MR*BK + (RAW ? MR*W + LOGS*W : 0))*4, 64)
-% let AT_ROW = AT_P + (PAIRS ? round_up(MR*BK*2, 64) : 0)
+% let AT_ROW = AT_P + (PAIRS ? round_up(MR*BK*2*(BEARS and BLOCKS ? 2 : 1), 64) : 0)
 % let AT_STAGE = AT_ROW + round_up(BQ/MR*STATE*4, 64)
 % let AT_PART = AT_STAGE + round_up(STAGE*4, 64)
 %# Where bits are a promise, so many keys are computed alone and joined to those before, as in kernels that split keys; what they
@@ -339,7 +342,7 @@
 % assert not SERIAL, "serial belongs to isas sm90 and amx"
 % assert not has_type("bf16x2") or TQ == "bf16" and (TKV == "bf16" or NARROW), "isas avx512bf16 and neonbf16 multiply pairs of bf16; dtype must be bf16, but keys and values may be narrow"
 % assert not TABLE or TILES or has_op("lookup"), "table belongs to isas amx and avx512bf16"
-% assert not TABLE or TILES or RAW, "on isa avx512bf16 table is for queries in bf16 whose scores nothing modifies, without invariant for prompts alone; where keys are narrow, outputs must be bf16 and sinks left out; micro.vecs must be even, and without invariant micro.vecs, micro.rows and their product must add up to at most 30"
+% assert not TABLE or TILES or RAW, "on isa avx512bf16 table is for queries in bf16 whose scores nothing modifies, without invariant for prompts alone; where keys are narrow, outputs must be bf16; micro.vecs must be even, and without invariant micro.vecs, micro.rows and their product must add up to at most 30"
 % assert HD % VALUES == 0 and HDV % VALUES == 0, "q8_0 and q4_0 are blocks of 32 numbers; head_dim must be a multiple of 32"
 % assert BQ % MR == 0, "tile.q must be a multiple of micro.rows"
 % assert MR <= W, "micro.rows must be at most the vector's width"
@@ -470,8 +473,12 @@
 % end
 % micro pair_values
 % elif OPENS and BLOCKS
-% micro open_stored with N = HD
+% micro open_stored with N = HD, BESIDE = (BLOCK_SLOTS + 1)*NR
+% if WEIGHS
+% micro open_stored as open_value_numbers with N = HDV, BESIDE = BK
+% else
 % micro open_rows with N = HDV
+% end
 % elif OPENS
 % if not INVARIANT
 % micro split_scales
@@ -554,7 +561,10 @@
 % else
 % micro softmax
 % end
-% if BEARS
+% if BEARS and BLOCKS
+% assert NR % VALUES == 0, "micro.vecs times the vector's width must be a multiple of 32 where pairs of numbers in blocks of 32 are multiplied beside sinks"
+% micro scale_block
+% elif BEARS
 % micro scale_probs
 % end
 % if LOGS
@@ -582,6 +592,8 @@
 % end
 % end
 % micro rescale
+% elif WEIGHS and BLOCKS
+% micro value_tile as value_block with N = VALUES/W
 % else
 % if PANELS > 1 or LAST == NV
 % micro value_tile with N = NV

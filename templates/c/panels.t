@@ -44,9 +44,9 @@ static void pack(const struct attn_args *a, const struct space *w, const struct 
         if (j % ${2*W})
             log_scales(scales, w->v + j / ${BK} * ${VTILE} + ${VTILE - BESIDE_VALUES} + j % ${BK} / ${2*W} * ${4*W}, &odd, 1);
 % elif WEIGHS
-        float *scales = w->v + j / ${BK} * ${VTILE} + ${VTILE - BK};
+        float *scales = w->v + j / ${BK} * ${VTILE} + ${VTILE - BESIDE_VALUES};
         if (j % ${BK} == 0)
-            memset(scales, 0, ${4*BK});
+            memset(scales, 0, ${4*WEIGHTS*BK});
         open_values(a, s, g, j, n, stage, scales + j % ${BK});
 % else
         open_values(a, s, g, j, n, stage);

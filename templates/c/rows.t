@@ -93,9 +93,9 @@ static void ${v ? "open_values" : "open_keys"}(const struct attn_args *a, const 
 % if not ASIDE
  */
 % elif SCALED
- * ${INVARIANT ? "Their scales go" : "What is left of their scales goes"} beside. */
+ * ${INVARIANT or v ? "Their scales go" : "What is left of their scales goes"} beside. */
 % else
- * Their scales go beside, into columns of a panel. */
+ * Their scales go beside${v ? "" : ", into columns of a panel"}. */
 % end
 static void ${v ? "open_values" : "open_keys"}(const struct attn_args *a, const struct sequence *s, int64_t g, int64_t j, int64_t n, uint16_t *to${ASIDE ? ", float *beside" : ""})
 {
@@ -139,7 +139,7 @@ static void ${v ? "open_values" : "open_keys"}(const struct attn_args *a, const 
 % end
         ${v ? "widen_values" : "widen_keys"}(row, to + r * ${STEP}, factors, a->${X}_stride[2], ${STEP}, m);
 % else
-        ${v ? "open_rows" : "open_stored"}(row, to + r * ${STEP}, ${v ? "" : "beside + r, "}a->${X}_stride[2] * ${BYTES}, m);
+        ${v ? (WEIGHS ? "open_value_numbers" : "open_rows") : "open_stored"}(row, to + r * ${STEP}, ${ASIDE ? "beside + r, " : ""}a->${X}_stride[2] * ${BYTES}, m);
 % end
     }
     memset(to + n * ${STEP}, 0, (size_t)(${W} - n) * ${2*STEP});
@@ -147,8 +147,8 @@ static void ${v ? "open_values" : "open_keys"}(const struct attn_args *a, const 
     for (int64_t r = n; r < ${W}; r++)
         beside[r] = 0.0f;
 % elif ASIDE
-    for (int64_t i = 0; n < ${W} && i < ${KEY_SCALES}; i++)
-        memset(beside + i * ${(BLOCK_SLOTS + 1)*NR} + n, 0, (size_t)(${W} - n) * sizeof *beside);
+    for (int64_t i = 0; n < ${W} && i < ${v ? WEIGHTS : KEY_SCALES}; i++)
+        memset(beside + i * ${v ? BK : (BLOCK_SLOTS + 1)*NR} + n, 0, (size_t)(${W} - n) * sizeof *beside);
 % end
 }
 % end

@@ -43,7 +43,7 @@ static void tile(const struct place *w, int64_t n, int64_t seen, const int32_t *
 % else
     softmax(w->s, w->p, w->row, steps);
 % end
-% if BEARS
+% if BEARS and not BLOCKS
     scale_probs(w->p, w->row, w->scales, steps);
 % end
 % if KNOWN
@@ -51,8 +51,16 @@ static void tile(const struct place *w, int64_t n, int64_t seen, const int32_t *
 % elif U*PER > 1
     n = n == ${BK} ? ${BK/(U*PER)} : (n + ${U*PER - 1}) / ${U*PER};
 % end
+% if BEARS and BLOCKS
+% for b in 0..WEIGHTS
+% let COLUMN = b*VALUES
+    scale_block(w->p, w->p + ${MR*BK/2}, w->row, w->row + ${BORNE + b*2*W}, w->scales + ${b*BK}, steps);
+    value_block(w->p + ${MR*BK/2}, w->v + ${COLUMN/NR*LDP*NR + COLUMN%NR}, w->o + ${COLUMN}, w->row, n);
+% end
+% else
 % for c in 0..PANELS
     ${c < PANELS - 1 or LAST == NV ? "value_tile" : "value_last"}(w->p, w->v${c ? " + " : ""}${c ? c*LDP*NR : ""}, w->o${c ? " + " : ""}${c ? c*NR : ""}, w->row, n);
+% end
 % end
 }
 

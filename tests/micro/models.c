@@ -67,11 +67,11 @@ static void open_rows(struct job *j)
     }
 }
 
-/* The same as they are stored, with their scales in rows of a panel. */
+/* The same as they are stored, with their scales in rows, as of a panel. */
 static void open_stored(struct job *j)
 {
     const int64_t n = up_to(j, j->z.W), blocks = j->columns / 32, ld = blocks + j->kind % 3;
-    const int64_t panel = (j->z.BLOCK_SLOTS + 1) * j->z.NR;
+    const int64_t panel = j->beside;
     memory(j, 0, j->kv, (n - 1) * ld + blocks);
     memory(j, 1, DTYPE_BF16, n * j->columns);
     memory(j, 2, DTYPE_F32, (blocks - 1) * panel + n);
@@ -484,10 +484,9 @@ static void finish(struct job *j)
     if (z->TWO_SUMS)
         set(j, 1, z->ROUNDED, 0.996f * sum);
     double all = z->TWO_SUMS ? (double)get(j, 1, z->ROUNDED) : (double)sum;
-    if (z->BEARS) { /* times what probabilities were over what they are once scales are in them; of scales that are 0 both are 0 */
-        set(j, 1, z->BORNE, 0.5f * sum);
-        set(j, 1, z->BORNE + z->W, 0.499f * sum);
-        all *= sum == 0 ? 1 : (double)get(j, 1, z->BORNE + z->W) / (double)get(j, 1, z->BORNE);
+    for (int64_t b = 0; b < z->WEIGHTS && z->BEARS; b++) {
+        set(j, 1, z->BORNE + 2 * b * z->W, 0.5f * sum);
+        set(j, 1, z->BORNE + (2 * b + 1) * z->W, (0.499f - 0.002f * (float)b) * sum);
     }
     if (z->SINK) { /* a sink: usual, far above, far below */
         float base = fmaxf(max, (float)LOWEST), sink = j->kind == 4 ? 900.0f : j->kind == 5 ? -900.0f : 3.0f;
@@ -497,8 +496,11 @@ static void finish(struct job *j)
         rounding += power_error(z, fmin((double)sink - (double)base, 88));
     }
     for (int64_t i = 0; i < z->LDO; i++) {
+        const int64_t borne = z->BORNE + (z->WEIGHTS > 1 ? i / 32 : 0) * 2 * z->W;
+        /* Times what probabilities were over what they are once scales are in them; of scales that are 0 both are 0. */
+        const double made_up = !z->BEARS || sum == 0 ? 1 : (double)get(j, 1, borne) / (double)get(j, 1, borne + z->W);
         set(j, 0, i, sum == 0 ? 0.0f : get(j, 0, i) * sum * (isnan(sum) ? 1.0f : ldexpf(1.0f, (int)(i % 9) - 6)));
-        double o = sum == 0 || all > 0x1p128 ? 0 : (double)get(j, 0, i) / all;
+        double o = sum == 0 || all > 0x1p128 ? 0 : (double)get(j, 0, i) / all * made_up;
         want(j, 2, whole_of(j, i), o,
              fabs(o) * (rounding + 0x1p-21) + (j->o == DTYPE_F16 ? 0x1p-25 : TINY * (1 + fabs((double)get(j, 0, i)))));
     }

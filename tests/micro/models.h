@@ -22,7 +22,7 @@
         X(WIDENS) X(EIGHTS) X(EIGHTS_V) X(LDV) X(BEARS) X(LOGS) X(BORNE) X(QUARTERED) X(AT_FOURS)                             \
         X(OPENS) X(KEY_SCALES) X(BLOCK_SLOTS) X(KEY_ROWS) X(ROUNDED) X(TWO_SUMS) X(LESS) X(KNOWN) X(TABLED)            \
         X(CHAINS) X(ACROSS) X(QROWS) X(RV) X(GROUP) X(FOURS_OF_ROWS) X(Q_SLOTS) X(PARTS_K)                             \
-        X(PARTED_O) X(COUPLES) X(CODES) X(FIXES_HERE) X(P_PAIRS) X(SIDE_KEYS)                                                      \
+        X(PARTED_O) X(COUPLES) X(CODES) X(FIXES_HERE) X(P_PAIRS) X(SIDE_KEYS) X(WEIGHTS)                             \
         X(P_BLOCKS) X(PROBS_AT) X(VALUES_TIMES) X(INTS) X(LDW) X(COLS) X(PLACE) X(FIRST_VALUES) X(APART) X(OPEN)       \
         X(Q_TILES) X(SCORES) X(PIECE) X(PIECES) X(IN_FOURS) X(LDH) X(CODES_64) X(TIMES)           \
         X(TWO_BLOCKS) X(P_PLACES) X(IN_LANES)
@@ -62,6 +62,7 @@ struct job {
     enum dtype slot;           /* what a slot is made of */
     int64_t columns;    /* vectors of value columns: N */
     int64_t turns;      /* places for opened rows: TURNS */
+    int64_t beside;     /* from the scale of a block to that of the next one: BESIDE */
     int kind;           /* varies the data; 0..JOB_KINDS-1 */
     uint64_t random;
     struct argument arg[PARAMETERS_MAX];

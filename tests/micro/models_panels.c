@@ -262,32 +262,49 @@ static void pair_values(struct job *j)
     }
 }
 
-/* Probabilities times scales of any sign, among them 0; and both sums. */
-static void scale_probs(struct job *j)
+/* Probabilities times the scales in argument c, of any sign, among them 0, which go to argument `to`; and both sums, in argument
+ * `sums` from `borne` on. */
+static void scaled_probs(struct job *j, int to, int sums, int64_t borne, int c)
 {
     const struct sizes *z = &j->z;
     const int64_t n = up_to(j, z->BK / (2 * z->W)), keys = n * 2 * z->W;
+    const int state = to + 1;
     slots(j, 0, (z->MR - 1) * z->LDP + n * z->W);
-    memory(j, 1, DTYPE_F32, z->STATE);
-    memory(j, 2, DTYPE_F32, keys);
-    integer(j, 3, n);
+    if (to)
+        slots(j, to, (z->MR - 1) * z->LDP + n * z->W);
+    memory(j, state, DTYPE_F32, z->STATE);
+    if (sums != state)
+        memory(j, sums, DTYPE_F32, 2 * z->W);
+    memory(j, c, DTYPE_F32, keys);
+    integer(j, c + 1, n);
     if (j->kind % 2)
-        set(j, 2, random_below(&j->random, keys), 0.0f);
+        set(j, c, random_below(&j->random, keys), 0.0f);
     for (int64_t l = z->MR; l < z->W; l++) /* lanes of no row */
-        want_anything(j, 1, z->BORNE + l), want_anything(j, 1, z->BORNE + z->W + l);
+        want_anything(j, sums, borne + l), want_anything(j, sums, borne + z->W + l);
     for (int64_t i = 0; i < z->MR; i++) {
-        const double fix = (double)get(j, 1, z->FIX + i);
-        double sum[2] = {(double)get(j, 1, z->BORNE + i) * fix, (double)get(j, 1, z->BORNE + z->W + i) * fix}, size = 0;
+        const double fix = (double)get(j, state, z->FIX + i);
+        double sum[2] = {(double)get(j, sums, borne + i) * fix, (double)get(j, sums, borne + z->W + i) * fix}, size = 0;
         for (int64_t k = 0; k < keys; k++) {
-            const int64_t at = i * z->LDP * z->PER + k;
-            const double p = (double)get_element(j, 0, at), scale = (double)get(j, 2, k) * (j->kv == DTYPE_FP8 ? 256 : 1);
-            want_element(j, 0, at, p * scale, fabs(p * scale) * 0x1.01p-8 + TINY);
+            const int64_t lane = k % 32 % 16 / 4 * 4 + k % 32 / 16 * 2 + k % 4 / 2; /* of the pair, as words are packed */
+            const int64_t at = i * z->LDP * z->PER + (z->KNOWN ? k / 32 * 32 + 2 * lane + k % 2 : k);
+            const double p = (double)get_element(j, 0, at), scale = (double)get(j, c, k) * (j->kv == DTYPE_FP8 ? 256 : 1);
+            want_element(j, to, at, p * scale, fabs(p * scale) * 0x1.01p-8 + TINY);
             sum[0] += p * fabs(scale), sum[1] += fabs(p * scale), size += fabs(p * scale);
         }
         const double error = (size + fabs(sum[0]) + fabs(sum[1])) * (double)(n + 8) * 0x1p-23 + TINY;
-        want(j, 1, z->BORNE + i, sum[0], error);
-        want(j, 1, z->BORNE + z->W + i, sum[1], error + size * 0x1.01p-8);
+        want(j, sums, borne + i, sum[0], error);
+        want(j, sums, borne + z->W + i, sum[1], error + size * 0x1.01p-8);
     }
+}
+
+static void scale_probs(struct job *j)
+{
+    scaled_probs(j, 0, 1, j->z.BORNE, 2);
+}
+
+static void scale_block(struct job *j)
+{
+    scaled_probs(j, 1, 3, 0, 4);
 }
 
 const struct model panel_models[] = {
@@ -296,6 +313,7 @@ const struct model panel_models[] = {
     {"quartered_again", quartered_again},
     {"pair_values", pair_values},
     {"scale_probs", scale_probs},
+    {"scale_block", scale_block},
     {"score_panels", score_panels},
     {"score_words", score_words},
     {"pack_fours", pack_fours},

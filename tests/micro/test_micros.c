@@ -183,7 +183,8 @@ static int add_narrow(struct suite *s, enum isa isa, int width, struct gen_error
     return 0;
 }
 
-/* With a table, where the ISA has one without tiles: whole vectors, and others; and each narrow type. */
+/* With a table, where the ISA has one without tiles: whole vectors, and others; and each narrow type, also beside sinks, where
+ * every other one has no table. */
 static int add_tabled(struct suite *s, enum isa isa, int width, struct gen_error *err)
 {
     static const struct shape tabled[] = {
@@ -197,6 +198,9 @@ static int add_tabled(struct suite *s, enum isa isa, int width, struct gen_error
             variant_set_dtypes(&v, DTYPE_BF16, (enum dtype)(DTYPE_COUNT + i - FIRST_NARROW), DTYPE_BF16);
         v.field[F_TABLE] = 1;
         if (add_variant(s, &s->bench[isa], &v, err))
+            return -1;
+        v.field[F_SINK] = 1, v.field[F_TABLE] = i % 2;
+        if (i >= FIRST_NARROW && add_variant(s, &s->bench[isa], &v, err))
             return -1;
     }
     return 0;
@@ -424,10 +428,11 @@ static int check_unit(const struct suite *s, enum isa isa, int index)
         if (!strcmp(u->plain_name, "line_up"))
             j.z.R = 1;
         bool modifies = !strcmp(micro, "soften") || !strcmp(micro, "add_bias") || !strcmp(micro, "hide");
-        j.columns = last ? u->z.LAST : u->z.NV;
+        j.columns = last ? u->z.LAST : !strcmp(u->plain_name, "value_block") ? 32 / u->z.W : u->z.NV;
         j.turns = strstr(u->plain_name, "_all") ? 4 : 2; /* in micro-kernels over fp8 on tiles */
         if (!strncmp(micro, "widen_row", 9) || !strncmp(micro, "open_row", 8) || !strcmp(micro, "open_stored"))
             j.columns = strstr(u->plain_name, "value") || !strcmp(micro, "open_rows") ? u->z.HDV : u->z.HD;
+        j.beside = strstr(u->plain_name, "value") ? u->z.BK : (u->z.BLOCK_SLOTS + 1) * u->z.NR;
         if (u->z.FEW && modifies)
             j.z.MR = 1; /* rows lie in a vector's lanes */
         j.random = s->seed + (uint64_t)(index * JOB_KINDS + kind);

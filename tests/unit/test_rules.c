@@ -72,8 +72,8 @@ static void test_check(void **state)
 
 static const char NO_TABLE[] =
     "on isa avx512bf16 table is for queries in bf16 whose scores nothing modifies, without invariant for prompts alone; "
-    "where keys are narrow, outputs must be bf16 and sinks left out; micro.vecs must be even, and without invariant "
-    "micro.vecs, micro.rows and their product must add up to at most 30";
+    "where keys are narrow, outputs must be bf16; micro.vecs must be even, and without invariant micro.vecs, micro.rows "
+    "and their product must add up to at most 30";
 
 static void test_rules(void **state)
 {
@@ -92,6 +92,10 @@ static void test_rules(void **state)
         {"micro.vecs times the vector's width must be a multiple of 32 where keys are split and numbers are in blocks of 32",
          ISA_AVX2,
          {{F_DTYPE_KV, KV_Q4_0}, {F_ROWS, 4}, {F_SPLIT, 2048}}},
+        {"micro.vecs times the vector's width must be a multiple of 32 where pairs of numbers in blocks of 32 are multiplied "
+         "beside sinks",
+         ISA_AVX512BF16,
+         {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_Q8_0}, {F_SINK, 1}, {F_VECS, 1}}},
         {"tile.k must be a multiple of micro.vecs times the vector's width", ISA_AVX2, {{F_TILE_K, 104}}},
         {"tile.q must be a multiple of micro.rows", ISA_AVX512, {{F_TILE_Q, 100}}},
         {"unroll must divide the vector's width", ISA_C, {{F_UNROLL, 3}}},
@@ -146,7 +150,6 @@ static void test_rules(void **state)
         {"table belongs to isas amx and avx512bf16", ISA_AVX512, {{F_DTYPE, DTYPE_BF16}, {F_TABLE, 1}}},
         {NO_TABLE, ISA_AVX512BF16, {{F_DTYPE, DTYPE_BF16}, {F_SOFTCAP, 1}, {F_TABLE, 1}}},
         {NO_TABLE, ISA_AVX512BF16, {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_FP8}, {F_DTYPE_O, OTHER_F32}, {F_TABLE, 1}}},
-        {NO_TABLE, ISA_AVX512BF16, {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_FP8}, {F_SINK, 1}, {F_TABLE, 1}}},
         {NO_TABLE, ISA_AVX512BF16, {{F_DTYPE, DTYPE_BF16}, {F_VECS, 1}, {F_TABLE, 1}}},
         {NO_TABLE, ISA_AVX512BF16, {{F_DTYPE, DTYPE_BF16}, {F_SPLIT, 2048}, {F_TABLE, 1}}},
         {NO_TABLE, ISA_AVX512BF16, {{F_DTYPE, DTYPE_BF16}, {F_VECS, 1}, {F_UNROLL, 2}, {F_TABLE, 1}, {F_INVARIANT, 1}}},
