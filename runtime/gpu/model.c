@@ -153,7 +153,7 @@ static double hopper_widening(const struct variant *v, double bytes)
     if (!variant_is_narrow(v) || v->field[F_WIDENED])
         return 0;
     if (q == 16)
-        return bytes / (v->field[F_TILE_K] < 128 ? 24 : 34) + 600;
+        return bytes / (v->field[F_TILE_K] < 128 ? 24 : 34) + 600 - (v->field[F_LAZY] ? variant_head_dim_v(v) / 2 : 0);
     return bytes / (q == 64 ? 9 : 6.5);
 }
 
@@ -203,10 +203,11 @@ static double hopper_cycles(const struct variant *v, const struct tune_target *t
 }
 
 /* Memory hides what is computed meanwhile, or the reverse; of those that wait for memory alike, the one with less to compute is
- * better, since keys that L2 holds arrive faster. Seen with f16 and bf16 up to D = 256. */
+ * better, since keys that L2 holds arrive faster. Seen with f16 and bf16 up to D = 256, and where each warp widens keys of its own
+ * at D = 128 and 256. */
 static double over(const struct variant *v, double compute, double memory)
 {
-    const double seen = variant_is_narrow(v) || variant_is_wide(v) ? 0 : 0.02;
+    const double seen = v->field[F_TILE_Q] == 16 ? 0.1 : variant_is_narrow(v) || variant_is_wide(v) ? 0 : 0.02;
     return larger(compute, memory) + seen * (compute < memory ? compute : memory);
 }
 

@@ -21,10 +21,15 @@ INLINED uint remainders(float low, float high, uint two) /* what two numbers of 
 % end
 /* Four narrow numbers as four of f16, ${NARROW_BY > 1 ? "each divided by 256, which is exact" : "exactly"}. */
 % if DTYPE_KV != "fp8"
-INLINED void widened(uint *y, uint four) /* 1024 and the number and 128, less both */
+INLINED void widened_bytes(uint *y, uint four, const uint low, const uint high) /* which bytes: 1024 and the number and 128, less both */
 {
-    __asm__("{.reg .b32 a, b, c, d; xor.b32 a, %2, 0x80808080; mov.b32 b, 0x64806480; prmt.b32 c, a, 0x64646464, 0x4140;"
-        "prmt.b32 d, a, 0x64646464, 0x4342; sub.rn.f16x2 %0, c, b; sub.rn.f16x2 %1, d, b;}" : "=&r"(y[0]), "=r"(y[1]) : "r"(four));
+    __asm__("{.reg .b32 a, b, c, d; xor.b32 a, %2, 0x80808080; mov.b32 b, 0x64806480; prmt.b32 c, a, 0x64646464, %3;"
+        "prmt.b32 d, a, 0x64646464, %4; sub.rn.f16x2 %0, c, b; sub.rn.f16x2 %1, d, b;}"
+        : "=&r"(y[0]), "=r"(y[1]) : "r"(four), "r"(low), "r"(high));
+}
+INLINED void widened(uint *y, uint four)
+{
+    widened_bytes(y, four, 0x4140, 0x4342);
 }
 % elif NARROW_BY == 1
 INLINED void widened(uint *y, uint four)
@@ -57,12 +62,17 @@ INLINED void widened_apart(uint *y, uint four) /* the first and the third of the
 {
     y[0] = widened_upper(four << 8), y[1] = widened_upper(four);
 }
-% else
+% elif DTYPE_KV == "fp8"
 INLINED void widened_apart(uint *y, uint four) /* the first and the third of them; and the other two */
 {
     uint x;
     __asm__("prmt.b32 %0, %1, %1, 0x3120;" : "=r"(x) : "r"(four));
     widened(y, x);
+}
+% else
+INLINED void widened_apart(uint *y, uint four) /* the first and the third of them; and the other two */
+{
+    widened_bytes(y, four, 0x4240, 0x4341);
 }
 % end
 % end

@@ -52,11 +52,39 @@ INLINED float2 biases_at(__global const ${TYPE_BIAS} *from)
 }
 
 % end
+% if MASK and SPLIT
+/* The masks of rows i[0] and i[1], of heads h[0] and h[1] of sequence b, for n keys from j on, two in a word. If both is 0 those of the
+ * second row do not matter. */
+INLINED void read_masks(uint *two, const struct beside *y, const struct attn_cl_features *f, int b, const int *h, const int *i, int both,
+    int j, int n)
+{
+    __global const uchar *const mask = y->mask + b * f->mask_stride[0] + j * f->mask_stride[3];
+    __global const uchar *const masks[2] = {mask + h[0] * f->mask_stride[1] + i[0] * f->mask_stride[2],
+        mask + h[1] * f->mask_stride[1] + i[1] * f->mask_stride[2]};
+    if (y->mask_wide && n >= ${BK - 6}) {
+        #pragma unroll
+        for (int r = 0; r < 2; r++)
+            if (!r || both)
+                #pragma unroll
+                for (int m = r; m < ${NS/2}; m += 2)
+                    two[m] = *(__global const ushort *)(masks[r] + 4 * (m - r));
+    } else {
+        #pragma unroll
+        for (int e = 0; e < ${NS/2}; e++) {
+            const int m = e % ${NS/4} * 2 + e / ${NS/4}, key = 4 * (m & ~1); /* of row 0, and then of row 1 */
+            if (e / ${NS/4} && !both)
+                break;
+            two[m] = (key < n && masks[m % 2][key * f->mask_stride[3]]) | (key + 1 < n && masks[m % 2][(key + 1) * f->mask_stride[3]]) << 8;
+        }
+    }
+}
+
+% end
 % if SPLIT
 /* For rows i[0] and i[1], of heads h[0] and h[1] of sequence b, against n keys from j on; query 0 stands `far` behind the
  * first of them. If both is 0 there is no second row, and its scores do not matter. */
 INLINED void modify(float *s, const struct beside *y, const struct attn_cl_features *f, int b, const int *h, const int *i, int both, int j,
-    int n, int far)
+    int n, int far${MASKS_AHEAD ? ", const uint *masks)" : ")"}
 {
 % else
 /* For head h of sequence b, against n keys from j on; row i stands `far` behind the first of them. */
@@ -126,41 +154,32 @@ INLINED void modify(float *s, const struct beside *y, const struct attn_cl_featu
 % end
 % if MASK
 % if SPLIT
-    __global const uchar *const mask = y->mask + b * f->mask_stride[0] + j * f->mask_stride[3];
-    __global const uchar *const masks[2] = {mask + h[0] * f->mask_stride[1] + i[0] * f->mask_stride[2],
-        mask + h[1] * f->mask_stride[1] + i[1] * f->mask_stride[2]};
+% if not MASKS_AHEAD
+    uint masks[${NS/2}];
+    read_masks(masks, y, f, b, h, i, both, j, n);
+% end
+    #pragma unroll
+    for (int r = 0; r < 2; r++)
+        if (!r || both)
+            #pragma unroll
+            for (int m = r; m < ${NS/2}; m += 2)
+                s[2 * m] = masks[m] & 0xff ? s[2 * m] : -INFINITY, s[2 * m + 1] = masks[m] >> 8 ? s[2 * m + 1] : -INFINITY;
 % else
     __global const uchar *const mask = y->mask + b * f->mask_stride[0] + h * f->mask_stride[1] + j * f->mask_stride[3];
     __global const uchar *const masks[2] = {mask + row[0] * f->mask_stride[2], mask + row[1] * f->mask_stride[2]};
-% end
     if (y->mask_wide && n >= ${BK - 6}) {
-% if SPLIT
-        #pragma unroll
-        for (int r = 0; r < 2; r++)
-            if (!r || both)
-                #pragma unroll
-                for (int m = 2 * r; m < ${NS}; m += 4) {
-% else
         #pragma unroll
         for (int m = 0; m < ${NS}; m += 2) {
-% end
             const uint two = *(__global const ushort *)(masks[m / 2 % 2] + 8 * (m / 4));
             s[m] = two & 0xff ? s[m] : -INFINITY, s[m + 1] = two >> 8 ? s[m + 1] : -INFINITY;
         }
     } else {
-% if SPLIT
-        #pragma unroll
-        for (int e = 0; e < ${NS}; e++) {
-            const int m = e % ${NS/2} / 2 * 4 + e % 2 + e / ${NS/2} * 2, key = 8 * (m / 4) + m % 2; /* of row 0, and then of row 1 */
-            if (e / ${NS/2} && !both)
-                break;
-% else
         #pragma unroll
         for (int m = 0; m < ${NS}; m++) {
             const int key = 8 * (m / 4) + m % 2;
-% end
             s[m] = key < n && masks[m / 2 % 2][key * f->mask_stride[3]] ? s[m] : -INFINITY;
         }
     }
+% end
 % end
 }

@@ -1,6 +1,8 @@
 %# What both of NVIDIA's levels share: whether features change scores one by one and need the struct of their numbers; whether tiles of
 %# keys may begin at a key of their own, as with a window or where keys are split; and the order of tiles.
 % let MODIFIES = BIAS != "none" or ALIBI or MASK
+%# Whether masks are read before scores are made, since few queries over narrow keys would wait for them.
+% let MASKS_AHEAD = MASK and ISA == "sm90" and BQ == 16
 %# Narrow keys and values (int8, fp8) are widened to f16 on their way to the tensor cores, which is exact; their scales multiply scores and
 %# probabilities. Queries in bf16 become f16, too, where each row is multiplied by a power of two. Beside queries in f16 a probability
 %# times a scale would need more digits than f16 has: so it is two numbers, what f16 has of it and the rest. Neither can a value take

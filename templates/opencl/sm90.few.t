@@ -3,46 +3,81 @@
 %# are done. For a product it does not matter which columns a work-item has, if they are the same on both sides: so it takes four stored
 %# numbers of a row at a time, and columns of output come in the order that the head of the file says.
 
-/* A warp's queries as left operands${FITS ? ", in f16. Each row is multiplied by a power of two that brings its largest number to at" : ". Word 4*c + r has columns 16*c + 4*(lane%4) and the next of row"}
-% if FITS
- * least 2**14, and below 2**15; unit receives the inverse powers. Word 4*c + r has columns 16*c + 4*(lane%4) and the next of row
-% end
- * lane/4 + 8*r, and word 4*c + 2 + r the two behind them. */
-INLINED void take_queries(uint *q, const struct worker *x, ${FITS ? "float *unit, " : ""}int negative)
+/* What row lane/4 + 8*r of the queries has in columns 16*c + 4*(lane%4) and the three behind. */
+INLINED uint2 query_at(const struct worker *x, int c, int r)
 {
     const uint shared = x->shared;
     __local const uchar *const rows = x->memory + (Q_AT(0, x->nq) - shared) + x->lane / 4 * 128 + (x->lane & 1) * 8;
+    return *(__local const uint2 *)(rows + 1024 * r + c / 4 * ${Q_BOX} + (((c % 4 * 2 + (x->lane >> 1 & 1)) ^ x->lane / 4) << 4));
+}
+
+% if FITS
+/* What the lane's two rows of queries are multiplied by, so that they fit f16: the power of two that brings a row's largest number to at
+ * least 2**14, and below 2**15; unit receives the inverse powers. */
+INLINED void fit_queries(float *by, float *unit, const struct worker *x)
+{
     #pragma unroll
     for (int r = 0; r < 2; r++) {
-% if FITS
         int top = 0;
-% end
         #pragma unroll
         for (int c = 0; c < ${HD/16}; c++) {
-            const uint2 y = *(__local const uint2 *)(rows + 1024 * r + c / 4 * ${Q_BOX} + (((c % 4 * 2 + (x->lane >> 1 & 1)) ^ x->lane / 4) << 4));
-% if FITS
-            q[4 * c + r] = y.x, q[4 * c + 2 + r] = y.y;
+            const uint2 y = query_at(x, c, r);
             top = larger(larger(top, y.x), y.y);
-% else
-            q[4 * c + r] = y.x ^ (negative ? 0x80008000 : 0), q[4 * c + 2 + r] = y.y ^ (negative ? 0x80008000 : 0);
-% end
         }
-% if FITS
         top = max(top, as_int(across(as_float(top), 1)));
         top = max(top, as_int(across(as_float(top), 2)));
         const int power = min(141 - (top >> 7), 120);
-        const float by = as_float((127 + power) << 23);
-        unit[r] = as_float((127 - power) << 23);
-        #pragma unroll
-        for (int c = 0; c < ${HD/16}; c++)
-            q[4 * c + r] = fitted(q[4 * c + r], negative ? -by : by), q[4 * c + 2 + r] = fitted(q[4 * c + 2 + r], negative ? -by : by);
-% end
+        by[r] = as_float((127 + power) << 23), unit[r] = as_float((127 - power) << 23);
     }
 }
 
-/* S = Q K^T of the warp's keys in a tile of the ring. */
-INLINED void strip_scores(float *s, const uint *q, const struct worker *x, uint k)
+% end
+/* The queries as left operands${FITS ? ", in f16" : ""}: word 4*c + r has columns 16*c + 4*(lane%4) and the next of row lane/4 + 8*r, and word
+% if SHARED_FEW
+ * 4*c + 2 + r the two behind them. All warps have them in one place, where they are until the last of the unit's keys. */
+#define QUERIES_AT ((__local uint4 *)(memory + ${AT_SCALES + 128*WARPS}))
+INLINED void take_queries(const struct worker *x, ${FITS ? "float *unit, " : ""}int negative)
 {
+    __local uchar *const memory = x->memory;
+% else
+ * 4*c + 2 + r the two behind them. */
+INLINED void take_queries(uint *q, const struct worker *x, ${FITS ? "float *unit, " : ""}int negative)
+{
+% end
+% if FITS
+    float by[2];
+    fit_queries(by, unit, x);
+% end
+% if SHARED_FEW
+    for (int c = x->strip; c < ${HD/16}; c += ${WARPS}) {
+        uint q[4];
+% else
+    #pragma unroll
+    for (int c = 0; c < ${HD/16}; c++)
+% end
+        #pragma unroll
+        for (int r = 0; r < 2; r++) {
+            const uint2 y = query_at(x, c, r);
+% let Q_WORD = SHARED_FEW ? "r" : "4 * c + r"
+% if FITS
+            q[${Q_WORD}] = fitted(y.x, negative ? -by[r] : by[r]), q[${Q_WORD} + 2] = fitted(y.y, negative ? -by[r] : by[r]);
+% else
+            q[${Q_WORD}] = y.x ^ (negative ? 0x80008000 : 0), q[${Q_WORD} + 2] = y.y ^ (negative ? 0x80008000 : 0);
+% end
+        }
+% if SHARED_FEW
+        QUERIES_AT[32 * c + x->lane] = ${UINT4}(q[0], q[1], q[2], q[3]);
+    }
+    named_sync(3, ${32*WARPS});
+% end
+}
+
+/* S = Q K^T of the warp's keys in a tile of the ring. */
+INLINED void strip_scores(float *s, ${SHARED_FEW ? "" : "const uint *q, "}const struct worker *x, uint k)
+{
+% if SHARED_FEW
+    __local uchar *const memory = x->memory;
+% end
     const uint row = k + (STRIP * x->strip + (x->lane & 15)) * 128;
     #pragma unroll
     for (int n = 0; n < ${NS}; n++)
@@ -52,7 +87,11 @@ INLINED void strip_scores(float *s, const uint *q, const struct worker *x, uint 
         #pragma unroll
         for (int c = 0; c < ${HD/16}; c += 2) { /* and of twice 16 columns */
             const int chunk = c + (c + 1 < ${HD/16} ? x->lane / 16 : 0);
-            add_scores(s + 8 * n, 0, q + 4 * c, row + n * 2048 + c / 8 * ${BK*128} + ((chunk % 8 ^ (x->lane & 7)) << 4),
+% if SHARED_FEW
+            const uint4 y = QUERIES_AT[32 * c + x->lane], z = QUERIES_AT[32 * (c + 1 < ${HD/16} ? c + 1 : c) + x->lane];
+            const uint q[8] = {y.x, y.y, y.z, y.w, z.x, z.y, z.z, z.w};
+% end
+            add_scores(s + 8 * n, 0, q${SHARED_FEW ? "" : " + 4 * c"}, row + n * 2048 + c / 8 * ${BK*128} + ((chunk % 8 ^ (x->lane & 7)) << 4),
                 c + 1 < ${HD/16} ? 4 : 2);
         }
 }
@@ -200,12 +239,12 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
     const uint shared = x->shared;
     __local uchar *const memory = x->memory;
     float s[${NS}], out[${NO}], fix[2]${FITS ? ", unit[2]" : ""};
-    uint q[${HD/4}], p[${NS/2}]${RESTS ? ", rest[" : ""}${RESTS ? NS/2 : ""}${RESTS ? "]" : ""};
+    uint ${SHARED_FEW ? "" : "q["}${SHARED_FEW ? "" : HD/4}${SHARED_FEW ? "" : "], "}p[${NS/2}]${RESTS ? ", rest[" : ""}${RESTS ? NS/2 : ""}${RESTS ? "]" : ""};
     await(Q_FULL(0, x->nq), Q_ROUND(x->nq));
     while (TILE_AT(0, x->nq)->count > 0) {
         struct row_states rows = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
         const int from = TILE_AT(0, x->nq)->from;
-        take_queries(q, x, ${FITS ? "unit, " : ""}${NEGATES ? "a->scale < 0.0f" : "0"});
+        take_queries(${SHARED_FEW ? "" : "q, "}x, ${FITS ? "unit, " : ""}${NEGATES ? "a->scale < 0.0f" : "0"});
         warp_sync();
         if (x->lane == 0)
             arrive(Q_EMPTY(0, x->nq));
@@ -215,14 +254,18 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         for (int n = 0; n < ${NO}; n++)
             out[n] = 0.0f;
         for (int j = from + TILE_AT(0, x->nq)->count - 1; j >= from; j--) {
+% if MASKS_AHEAD
+            uint masks[${NS/2}];
+            masks_of_tile(masks, x, j, a, f);
+% end
             await(PLACE_FULL(x->nk), PLACE_ROUND(x->nk));
-            strip_scores(s, q, x, PLACE_AT(x->nk));
+            strip_scores(s, ${SHARED_FEW ? "" : "q, "}x, PLACE_AT(x->nk));
             scale_scores(s, x${UNITS ? ", unit" : ""});
 % if SOFTCAP
             cap(s, x->ratio, rows_from_here(x));
 % end
 % if MODIFIES
-            modify_tile(s, x, j, a, f);
+            modify_tile(s, x, j, a, f${MASKS_AHEAD ? ", masks" : ""});
 % end
             mask_edge(s, x, j);
             const int grown = softmax(s, &rows, fix, x->scale, rows_from_here(x));

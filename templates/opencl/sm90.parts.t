@@ -164,20 +164,43 @@ INLINED void mask_edge(float *s, const struct worker *x, int j)
 % end
 
 % if MODIFIES
+% if SPLIT
+/* Of which heads and queries a lane's two rows are. */
+INLINED void heads_and_queries(int *h, int *i, const struct worker *x, __local volatile const struct tile *at, const struct attn_cl_args *a)
+{
+    const int first = anew(16 * x->warp + x->lane / 4);
+    #pragma unroll
+    for (int r = 0; r < 2; r++) {
+        const struct row y = some_row_at(first + 8 * r, at, &x->d, a);
+        h[r] = at->g * x->d.group + y.h, i[r] = y.i;
+    }
+}
+% end
+% if MASKS_AHEAD
+/* The masks of the warp's keys in tile j. */
+INLINED void masks_of_tile(uint *two, const struct worker *x, int j, const struct attn_cl_args *a, const struct attn_cl_features *f)
+{
+    __local uchar *const memory = x->memory;
+    __local volatile const struct tile *at = TILE_AT(x->w, x->nq);
+    const int key = j * ${BK} + ${STRIP_FROM}2 * (x->lane & 3);
+    int h[2], i[2];
+    heads_and_queries(h, i, x, at, a);
+    read_masks(two, &x->beside, f, at->b, h, i, rows_from_here(x) > 8, key, at->keys - key);
+}
+% end
 /* The scores of tile j. */
-INLINED void modify_tile(float *s, const struct worker *x, int j, const struct attn_cl_args *a, const struct attn_cl_features *f)
+INLINED void modify_tile(float *s, const struct worker *x, int j, const struct attn_cl_args *a, const struct attn_cl_features *f${MASKS_AHEAD ? ", const uint *masks)" : ")"}
 {
     __local uchar *const memory = x->memory;
     __local volatile const struct tile *at = TILE_AT(x->w, x->nq);
     const int key = j * ${BK} + ${STRIP_FROM}2 * (x->lane & 3);
 % if SPLIT
     const int rows = rows_from_here(x);
+    int h[2], i[2];
     if (rows <= 0)
         return;
-    const int r = anew(16 * x->warp + x->lane / 4);
-    const struct row y[2] = {some_row_at(r, at, &x->d, a), some_row_at(r + 8, at, &x->d, a)};
-    const int h0 = at->g * x->d.group, h[2] = {h0 + y[0].h, h0 + y[1].h}, i[2] = {y[0].i, y[1].i};
-    modify(s, &x->beside, f, at->b, h, i, rows > 8, key, at->keys - key, ${ALIBI ? "at->origin - key" : "0"});
+    heads_and_queries(h, i, x, at, a);
+    modify(s, &x->beside, f, at->b, h, i, rows > 8, key, at->keys - key, ${ALIBI ? "at->origin - key" : "0"}${MASKS_AHEAD ? ", masks" : ""});
 % else
     const int i = at->i0 + 64 * x->w + 16 * x->warp + x->lane / 4;
     modify(s, &x->beside, f, at->b, at->h, i, ${PACKED ? "at->queries" : "(int)a->q_len"}, key, at->keys - key, ${ALIBI ? "i + at->origin - key" : "0"});

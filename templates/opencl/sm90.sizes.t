@@ -128,7 +128,11 @@
 %# A warpgroup that has two sums of scores needs what a producer can do without.
 % let REGS = FEW ? 208 : WG == 3 ? (WIDENED ? 152 : 160) : NARROW ? (WG == 1 ? 216 : 200) : WIDENED ? 208 : (PAGED or WIDE) and not HALVES ? 224 : 232
 % let COPY_REGS = FEW ? 88 : WG == 3 ? (WIDENED ? 56 : 32) : NARROW ? (WG == 1 ? 144 : 56) : WIDENED ? 88 : (PAGED or WIDE) and not HALVES ? 56 : 40
-% assert NO + NS + (FEW ? HD/4 + STRIP/4 + 48 : WIDE and SERIAL ? max(BK/4, HALVES*NS) + 32 : HALVES*NS + BK/4 + 32) + RESTS*NS/2 <= REGS + 4*WIDENED, "a work-item needs more registers than it has; tile.k must be smaller, or tile.q at most 128"
+%# Where each warp has keys of its own, all have the same queries: in registers, unless a wide output leaves too few of these. Then they are
+%# in shared memory, in a part of what the warps need when they meet, and as many as two products take are in registers.
+% let HELD = NO + NS + STRIP/4 + 48 + RESTS*NS/2
+% let SHARED_FEW = FEW and HELD + HD/4 > REGS
+% assert NO + NS + (FEW ? (SHARED_FEW ? 8 : HD/4) + STRIP/4 + 48 : WIDE and SERIAL ? max(BK/4, HALVES*NS) + 32 : HALVES*NS + BK/4 + 32) + RESTS*NS/2 <= REGS + 4*WIDENED, "a work-item needs more registers than it has; tile.k must be smaller, or tile.q at most 128"
 % let ITEMS = 128*(CW + FEEDERS)
 %# Where no product is under way beside exponentials, wide values are multiplied before the next scores, and their place is given back
 %# early.

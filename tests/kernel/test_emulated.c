@@ -34,7 +34,7 @@
 #include "../kit/judge.h"
 #include "../kit/seed.h"
 
-enum { PROBLEMS = 4, VARIANTS = 8, NAMED = 39, NAMED_PROBLEMS = 2, LONG = 8, ODD = 3, ODD_PROBLEMS = 5,
+enum { PROBLEMS = 4, VARIANTS = 8, NAMED = 41, NAMED_PROBLEMS = 2, LONG = 8, ODD = 3, ODD_PROBLEMS = 5,
        CARD_PROBLEMS = 40, CARD_VARIANTS = 200, SOAK = 2000, TIMEOUT = 300,
        TWO_PARTS = 3 /* times as many problems where products have two parts */ };
 enum { WIDE = 4, MOST_PAIRS = 20000 }; /* every so many variants one of heads wider than 256; its pairs of queries and keys */
@@ -235,6 +235,8 @@ static int judge_named(void *arg, int index)
         "attn_bf16_kvfp8_d48v80_causal_packed_paged_on_sm90_q16k64_s512_st3_lazy",
         "attn_bf16_kvint8_of32_d16v144_causal_window_sink_paged_on_sm90_q16k128_s512",
         "attn_bf16_kvfp8_of16_d144v16_softcap_biasf32_mask_alibi_on_sm90_q16k256_s512_st1_lazy",
+        "attn_bf16_kvint8_d256_causal_softcap_paged_on_sm90_q16k128_s512_st3",
+        "attn_f16_kvfp8_of32_d208v256_causal_window_sink_packed_on_sm90_q16k64_s512_lazy",
         "attn_bf16_kvint8_d64_causal_on_sm90_q128k64_pingpong_lazy_widened",
         "attn_bf16_kvfp8_of32_d48v80_window_sink_paged_on_sm90_q64k80_widened",
         "attn_bf16_kvint8_d32v16_causal_softcap_biasf32_mask_alibi_paged_on_sm90_q192k64_lazy_widened",

@@ -252,6 +252,12 @@ void widened(uint *y, uint four)
     narrow_load(t == DTYPE_FP8 ? t : DTYPE_INT8, &four, 4, x); /* what becomes of blocks is int8 */
     y[0] = emulated_two(DTYPE_F16, x[0], x[1]), y[1] = emulated_two(DTYPE_F16, x[2], x[3]);
 }
+void widened_bytes(uint *y, uint four, uint low, uint high)
+{
+    float x[4];
+    narrow_load(DTYPE_INT8, &four, 4, x);
+    y[0] = emulated_two(DTYPE_F16, x[low & 3], x[low >> 8 & 3]), y[1] = emulated_two(DTYPE_F16, x[high & 3], x[high >> 8 & 3]);
+}
 void widened_keys(uint *y, uint four)
 {
     float x[4];
