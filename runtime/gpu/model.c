@@ -166,6 +166,13 @@ static double hopper_widening_once(const struct variant *v, const struct tune_ta
     return v->field[F_WIDENED] ? numbers / (groups * (v->field[F_TILE_Q] == 64 ? 9.2 : 4.6)) + 5000 : 0;
 }
 
+/* How many times as long a step of three warpgroups takes over pages, beside one of two, as measured on an H200 at D = 64 and 128
+ * with pages of 16 rows. */
+static double hopper_asking(const struct variant *v, const struct shape *s)
+{
+    return v->field[F_PAGED] && !v->field[F_WIDENED] && s->bq == 192 && s->dv <= 64 ? 1.1 : 1;
+}
+
 /* What goes on beside something else hides most of it. */
 static double beside(double a, double b)
 {
@@ -193,7 +200,8 @@ static double hopper_cycles(const struct variant *v, const struct tune_target *t
     const double shorter = product < softmax ? product : softmax, wait = f[F_STAGES] < 2 ? 600 : 0;
     const double step = variant_is_wide(v) ? hopper_wide_step(v, &s) : larger(product, softmax) + seen * shorter + wait;
     const double widening = hopper_widening(v, s.bk * (s.d + s.dv));
-    const double one = widening > 0 ? beside(step + 330, widening) : step + 330, ends = masked * 250 + 1500;
+    const double one = widening > 0 ? beside(step + 330, widening) : (step + 330) * hopper_asking(v, &s);
+    const double ends = masked * 250 + 1500;
     const double waves = up(queries * heads, units) / (queries * heads); /* the last round leaves units idle */
     /* Nothing ends before the tile of a head's last rows, which in a causal run has all keys and not the average. */
     const double longest = f[F_CAUSAL] && !f[F_WINDOW] ? up((double)t->kv_len, s.bk) / s.bk * one + ends : 0;

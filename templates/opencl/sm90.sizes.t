@@ -54,8 +54,9 @@
 % let WIDENERS = 4*FEEDERS - 1
 % let PERSISTENT = LOOP == "persistent"
 %# Whether another warp brings values: where pages are small, what one warp has to do for both sides of a tile takes longer than all else.
-%# Beside three warpgroups producers have too few registers for that.
-% let VALUES_APART = FEW or PAGED and not NARROW and not INSIDE and PERSISTENT and WG < 3 ? 1 : 0
+%# Beside three warpgroups it depends on what these need whether producers have enough registers for that.
+% let ROOMY = WG < 3 or HDV/2 + 3*BK/4 + 32 <= 156
+% let VALUES_APART = FEW or PAGED and not NARROW and not INSIDE and PERSISTENT and ROOMY ? 1 : 0
 % let HB = ceil_div(HD, 64)
 % let VB = ceil_div(HDV, 64)
 %# The warps that compute and, where each has keys of its own, how many keys of a tile; the scores of a work-item.
@@ -126,13 +127,13 @@
 %# wait forever for more than there are. A producer that looks for pages needs more registers than one that does not, and one that also
 %# widens needs more still.
 %# A warpgroup that has two sums of scores needs what a producer can do without.
-% let REGS = FEW ? 208 : WG == 3 ? (WIDENED ? 152 : 160) : NARROW ? (WG == 1 ? 216 : 200) : WIDENED ? 208 : (PAGED or WIDE) and not HALVES ? 224 : 232
-% let COPY_REGS = FEW ? 88 : WG == 3 ? (WIDENED ? 56 : 32) : NARROW ? (WG == 1 ? 144 : 56) : WIDENED ? 88 : (PAGED or WIDE) and not HALVES ? 56 : 40
+% let REGS = FEW ? 208 : WG == 3 ? (WIDENED or VALUES_APART ? 152 : 160) : NARROW ? (WG == 1 ? 216 : 200) : WIDENED ? 208 : (PAGED or WIDE) and not HALVES ? 224 : 232
+% let COPY_REGS = FEW ? 88 : WG == 3 ? (WIDENED or VALUES_APART ? 56 : 32) : NARROW ? (WG == 1 ? 144 : 56) : WIDENED ? 88 : (PAGED or WIDE) and not HALVES ? 56 : 40
 %# Where each warp has keys of its own, all have the same queries: in registers, unless a wide output leaves too few of these. Then they are
 %# in shared memory, in a part of what the warps need when they meet, and as many as two products take are in registers.
 % let HELD = NO + NS + STRIP/4 + 48 + RESTS*NS/2
 % let SHARED_FEW = FEW and HELD + HD/4 > REGS
-% assert NO + NS + (FEW ? (SHARED_FEW ? 8 : HD/4) + STRIP/4 + 48 : WIDE and SERIAL ? max(BK/4, HALVES*NS) + 32 : HALVES*NS + BK/4 + 32) + RESTS*NS/2 <= REGS + 4*WIDENED, "a work-item needs more registers than it has; tile.k must be smaller, or tile.q at most 128"
+% assert NO + NS + (FEW ? (SHARED_FEW ? 8 : HD/4) + STRIP/4 + 48 : WIDE and SERIAL ? max(BK/4, HALVES*NS) + 32 : HALVES*NS + BK/4 + 32) + RESTS*NS/2 <= REGS + (WIDENED or WG == 3 and VALUES_APART ? 4 : 0), "a work-item needs more registers than it has; tile.k must be smaller, or tile.q at most 128"
 % let ITEMS = 128*(CW + FEEDERS)
 %# Where no product is under way beside exponentials, wide values are multiplied before the next scores, and their place is given back
 %# early.

@@ -34,7 +34,7 @@
 #include "../kit/judge.h"
 #include "../kit/seed.h"
 
-enum { PROBLEMS = 4, VARIANTS = 8, NAMED = 41, NAMED_PROBLEMS = 2, LONG = 8, ODD = 3, ODD_PROBLEMS = 5,
+enum { PROBLEMS = 4, VARIANTS = 8, NAMED = 42, NAMED_PROBLEMS = 2, LONG = 8, ODD = 3, ODD_PROBLEMS = 5,
        CARD_PROBLEMS = 40, CARD_VARIANTS = 200, SOAK = 2000, TIMEOUT = 300,
        TWO_PARTS = 3 /* times as many problems where products have two parts */ };
 enum { WIDE = 4, MOST_PAIRS = 20000 }; /* every so many variants one of heads wider than 256; its pairs of queries and keys */
@@ -218,7 +218,7 @@ static int judge_variant(void *arg, int index)
 }
 
 /* Narrow keys and values, which few of the random variants have: with and without split keys, in pages that allow boxes
- * and in others; and 16-bit ones of another type than Q. */
+ * and in others; 16-bit ones of another type than Q; and pages that two warps look for beside three warpgroups. */
 static int judge_named(void *arg, int index)
 {
     static const char *const names[NAMED] = {
@@ -263,6 +263,7 @@ static int judge_named(void *arg, int index)
         "attn_bf16_kvq4_0_d64v32_causal_paged_invariant_on_sm80_q64k32_r32_lazy",
         "attn_f16_kvfp8_of32_d64v32_causal_window_invariant_on_sm90_q64k128_lazy",
         "attn_bf16_kvint8_d32v64_causal_softcap_paged_invariant_on_sm90_q64k128_s1048576_lazy",
+        "attn_bf16_d32v48_causal_paged_on_sm90_q192k80_st3_lazy",
     };
     const struct suite *s = arg;
     struct drawn_problems drawn = {
