@@ -111,7 +111,7 @@ const struct field fields[FIELD_COUNT] = {
                  .names = order_names,
                  .doc = "under a causal mask: tiles that see most keys first (heavy), or tiles in order (straight) (sm90, sm80)"},
     [F_WIDENED] = {.key = "widened", .var = "WIDENED", .tag = "_widened", .type = FIELD_BOOL, .side = FIELD_TUNING, .elide = true,
-                   .doc = "int8 and fp8 K and V are widened once for a launch, and not anew for each tile of queries (sm90)"},
+                   .doc = "narrow K and V are widened once for a launch, and not anew for each tile of queries (sm90)"},
     [F_TABLE] = {.key = "table", .var = "TABLE", .tag = "_table", .type = FIELD_BOOL, .side = FIELD_TUNING, .elide = true,
                  .doc = "runs that ask for no LSE compute exponentials in 16-bit words, with a table of 64 bytes (amx, "
                         "avx512bf16)"},

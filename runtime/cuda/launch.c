@@ -86,19 +86,24 @@ static int portable(const struct cuda_kernel *k, const struct cuda_launch *l, st
     return more;
 }
 
-/* For Q, K, V and O, whose elements have 16 bits where it matters, or 8 of narrow keys and values. */
+static bool of_kv(enum array_id id)
+{
+    return id == ARRAY_K || id == ARRAY_V;
+}
+
+/* For Q, K, V and O; elements of Q and O have 16 bits where it matters. */
 static CUdeviceptr address_of(const struct cuda_kernel *k, const struct cuda_launch *l, enum array_id id)
 {
-    const bool narrow = (id == ARRAY_K || id == ARRAY_V) && k->source.element_kv == 1;
     const struct attn_cl_args *a = &l->args;
     const int64_t at[4] = {a->q_at, a->k_at, a->v_at, a->o_at};
-    return l->buffer[id] + (CUdeviceptr)(at[id] * (narrow ? 1 : 2));
+    return l->buffer[id] + (CUdeviceptr)(at[id] * (of_kv(id) ? k->source.element_kv : 2));
 }
 
 int cuda_check_addresses(const struct cuda_kernel *k, const struct cuda_launch *l, struct gen_error *err)
 {
     for (enum array_id id = 0; id < ARRAY_TENSORS && k->source.rows != ROWS_ANYWHERE; id++) {
-        if (address_of(k, l, id) % 16 == 0 || (id == ARRAY_O && k->source.element_o != k->source.element))
+        if (address_of(k, l, id) % 16 == 0 || (id == ARRAY_O && k->source.element_o != k->source.element) ||
+            (of_kv(id) && k->source.values > 1)) /* blocks lie anywhere */
             continue;
         snprintf(err->text, sizeof err->text,
                  "%s is at an address that is not a multiple of 16; expected one that is, or a kernel with copy any, "

@@ -4,6 +4,7 @@
 
 #include "launch.h"
 #include "tma.h"
+#include "templates/opencl/wide.h"
 
 static int check_beginning(const char *name, long at, int step, struct gen_error *err)
 {
@@ -43,6 +44,8 @@ static int check_read(const struct gpu_source *s, const struct attn_cl_args *a, 
 {
     const struct gpu_sides kv = gpu_sides_of_kv(s, a, f);
     const int64_t count[3] = {kv.batch, a->kv_heads, kv.rows};
+    if (s->values > 1) /* blocks are read two bytes at a time */
+        return 0;
     return check_beginning("k", a->k_at, 16, err) != 0 || check_strides("k", count, a->k_stride, err) != 0 ||
                    check_beginning("v", a->v_at, 16, err) != 0 || check_strides("v", count, a->v_stride, err) != 0
                ? -1
@@ -58,9 +61,10 @@ int gpu_make_maps(const struct gpu_source *s, const struct attn_cl_args *args, c
     const struct attn_cl_args *a = s->widened ? &widened.args : args;
     const int element_kv = s->widened ? 2 : s->element_kv;
     const long at[4] = {a->q_at, a->k_at, a->v_at, a->o_at};
+    const int numbers[2] = {attn_cl_numbers(0, s->values > 1, s->bf16), attn_cl_numbers(1, s->values > 1, s->bf16)};
     struct attn_cl_tensor tensor[4];
-    *box = attn_cl_tensors(a, f, split, gpu_takes(s, ARRAY_BLOCK_TABLE), s->widened, s->bf16, s->head_dim,
-                           s->head_dim_v, s->tile_k, tensor);
+    *box = attn_cl_tensors(a, f, split, gpu_takes(s, ARRAY_BLOCK_TABLE), s->widened ? numbers : NULL, s->bf16,
+                           s->head_dim, s->head_dim_v, s->tile_k, tensor);
     for (int i = 0; i < 4; i++) {
         uint64_t words[16];
         const bool rows = i == 0 || i == 3; /* of Q or O */

@@ -158,12 +158,13 @@ static double hopper_widening(const struct variant *v, double bytes)
 }
 
 /* The cycles in which so many work-groups widen the keys and values of a launch once, as measured on an H200: three warps of each
- * widen 4.6 numbers per cycle, or twice as many beside the single warpgroup of 64 queries. All of that time is added to that of
- * products, although prompts of 8192 tokens hide a part of it; those of 1024 hide none. */
+ * widen 4.6 numbers per cycle, of blocks 3.5, or twice as many beside the single warpgroup of 64 queries. All of that time is added
+ * to that of products, although prompts of 8192 tokens hide a part of it; those of 1024 hide none. */
 static double hopper_widening_once(const struct variant *v, const struct tune_target *t, double groups)
 {
     const double numbers = (double)t->batch * t->kv_heads * (double)t->kv_len * (variant_head_dim(v) + variant_head_dim_v(v));
-    return v->field[F_WIDENED] ? numbers / (groups * (v->field[F_TILE_Q] == 64 ? 9.2 : 4.6)) + 5000 : 0;
+    const double rate = (dtype_values(variant_dtype_kv(v)) > 1 ? 3.5 : 4.6) * (v->field[F_TILE_Q] == 64 ? 2 : 1);
+    return v->field[F_WIDENED] ? numbers / (groups * rate) + 5000 : 0;
 }
 
 /* How many times as long a step of three warpgroups takes over pages, beside one of two, as measured on an H200 at D = 64 and 128
@@ -192,9 +193,10 @@ static double hopper_cycles(const struct variant *v, const struct tune_target *t
     const bool edged = f[F_CAUSAL] || f[F_WINDOW];
     const double masked = edged ? (s.bq / s.bk + 2 * across) * (f[F_WINDOW] ? 2 : 1) : 0.5;
     const double steps = edged ? (s.keys + s.bq / 2) / s.bk + across : up(s.keys, s.bk) / s.bk;
-    /* Probabilities in f16 times the scales of rows are two numbers. */
+    /* Beside queries in f16 values, or probabilities times their scales, are two numbers; and so are keys in blocks. */
     const double parts = variant_is_narrow(v) && f[F_DTYPE] == DTYPE_F16 ? 2 : 1;
-    const double product = 2 * s.bq * s.bk * (up(s.d, 16) + parts * up(s.dv, 8)) / 4096;
+    const double of_key = dtype_values(variant_dtype_kv(v)) > 1 ? 2 : 1;
+    const double product = 2 * s.bq * s.bk * (of_key * up(s.d, 16) + parts * up(s.dv, 8)) / 4096;
     const double softmax = s.bq * s.bk * hopper_score(v) + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
     const double seen = s.bq == 64 ? 1 : s.bq == 192 ? 0.1 : f[F_PINGPONG] ? 0.25 : 0.3; /* share not hidden */
     const double shorter = product < softmax ? product : softmax, wait = f[F_STAGES] < 2 ? 600 : 0;

@@ -7,7 +7,8 @@
 
 int gpu_widen(const struct gpu_source *s, const struct attn_cl_args *a, struct gpu_widened *out, struct gen_error *err)
 {
-    out->bytes = attn_cl_widened(a, s->head_dim, s->head_dim_v, s->tile_k, s->bf16, &out->done, &out->args, &out->v_behind);
+    out->bytes = attn_cl_widened(a, s->head_dim, s->head_dim_v, s->tile_k, s->values > 1, s->bf16, &out->done, &out->args,
+                                 &out->v_behind);
     if (out->bytes >= 0)
         return 0;
     snprintf(err->text, sizeof err->text,

@@ -93,8 +93,9 @@ static int ${NAME}_place_cuda(const struct ${NAME}_cuda_kernel *k, const struct 
     attn_cl_uint64 *const to[4] = {maps->q, maps->k, maps->v, maps->o};
     int i;
     for (i = 0; i < 4; i++) {
-        const uint64_t address = from[i] + (uint64_t)at[i] * (k->narrow && (i == 1 || i == 2) ? 1 : 2);
-        if (k->whole_rows && address % 16 != 0 && !(i == 3 && k->o_differs))
+        const int of_kv = i == 1 || i == 2, blocks = of_kv && k->widened == 2; /* which are read two bytes at a time */
+        const uint64_t address = from[i] + (uint64_t)at[i] * (k->narrow && of_kv ? 1 : 2);
+        if (k->whole_rows && (blocks ? from[i] % 2 : address % 16) != 0 && !(i == 3 && k->o_differs))
             return -1;
         if (k->whole_rows == 2)
             to[i][0] = address;

@@ -35,7 +35,7 @@ struct ${NAME}_cl_kernel {
     int bf16, o_differs;      /* of kernels that take maps: 1: Q is bf16; 1: elements of O have another size than Q's */
     int narrow;               /* of kernels that want whole rows: 1: elements of K and V have one byte */
     int maps, one_tile;       /* 1: it takes tensor maps, and memory for them; a ${CUDA ? "block" : "work-group"} ends with its tile */
-    int widened;              /* 1: K and V are widened once for a launch, into memory that it brings */
+    int widened;              /* 1: K and V are widened once for a launch, into memory that it brings; 2: and are blocks */
     int split;                /* keys that are computed alone, and joined after; or 0 */
     int window;               /* 1: keys outside a window are not seen */
 };

@@ -23,12 +23,14 @@ struct ${NAME}_${W}_plan {
 static inline int ${NAME}_plan_${W}(const struct ${NAME}_${W}_kernel *k, const struct attn_cl_args *a,
     const struct attn_cl_features *f, struct ${NAME}_${W}_plan *out)
 {
-    const int64_t most = 1 << 30, at[4] = {a->q_at, a->k_at, a->v_at, a->o_at};
+    const int blocks = k->widened == 2; /* which may begin anywhere */
+    const int64_t most = 1 << 30, at[4] = {a->q_at, blocks ? 0 : a->k_at, blocks ? 0 : a->v_at, a->o_at};
     int64_t kv[2];
     attn_cl_uint64 *const to[4] = {out->maps.q, out->maps.k, out->maps.v, out->maps.o};
     struct attn_cl_tensor x[4];
     struct attn_cl_args seen = *a; /* K and V as maps describe them */
     const int mapped = k->whole_rows == 2;
+    const int numbers[2] = {attn_cl_numbers(0, blocks, k->bf16), attn_cl_numbers(1, blocks, k->bf16)};
     int i, s, box;
     memset(out, 0, sizeof *out);
     if (a->batch < 0 || a->heads < 0 || a->kv_heads < 1 || a->heads % a->kv_heads != 0 || a->q_len < 0 || a->kv_len < 0)
@@ -45,7 +47,7 @@ static inline int ${NAME}_plan_${W}(const struct ${NAME}_${W}_kernel *k, const s
         out->units_of_work = out->tiles;
     else if (out->tiles * a->heads < most / a->batch)
         out->units_of_work = out->tiles * a->heads * a->batch;
-    if (k->widened) {
+    if (k->widened == 1) {
         if (a->k_at % 16 != 0 || a->v_at % 16 != 0)
             return -1;
         attn_cl_sides_of_kv(a, f, k->takes >> 6 & 1, kv);
@@ -54,12 +56,15 @@ static inline int ${NAME}_plan_${W}(const struct ${NAME}_${W}_kernel *k, const s
             if (count > 1 && (a->k_stride[s] % 16 != 0 || a->v_stride[s] % 16 != 0))
                 return -1;
         }
-        out->wide = attn_cl_widened(a, k->head_dim, k->head_dim_v, k->keys, k->bf16, &out->tiles_done, &seen, &out->v_behind);
+    }
+    if (k->widened) {
+        out->wide = attn_cl_widened(a, k->head_dim, k->head_dim_v, k->keys, blocks, k->bf16, &out->tiles_done, &seen,
+            &out->v_behind);
         if (out->wide < 0)
             return -1;
     }
-    box = attn_cl_tensors(&seen, f, k->split ? &out->split : NULL, k->takes >> 6 & 1, k->widened, k->bf16, k->head_dim,
-        k->head_dim_v, k->keys, x);
+    box = attn_cl_tensors(&seen, f, k->split ? &out->split : NULL, k->takes >> 6 & 1, k->widened ? numbers : NULL, k->bf16,
+        k->head_dim, k->head_dim_v, k->keys, x);
     for (i = 0; i < 4; i++) {
         const int pairs = k->narrow && !k->widened && (i == 1 || i == 2), step = pairs ? 16 : 8; /* elements of 16 bytes */
         if (i == 3 && mapped && k->o_differs && box) /* which the copy engine does not write */

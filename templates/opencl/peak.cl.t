@@ -35,6 +35,8 @@ ${KERNEL}(${ITEMS}, 1, 1)${KERNEL_END} void attn_peak(__global float *out, const
 % let WIDENED = 0
 % let T_SCORES = T
 % let BLOCKS = 0
+% let K_TWO = 0
+% let V_TWO = 0
 % let SCALED = 0
 % let MIXED = 0
 % let WALKS = 0

@@ -1,4 +1,12 @@
 %# Narrow numbers as the tensor cores multiply them, for every level: four of them become four of f16, exactly.
+% if ISA == "sm90" and (NARROW and not RESTS and not FEW or K_TWO)
+INLINED uint times(uint x, uint y) /* two products of f16 */
+{
+    uint z;
+    __asm__("mul.rn.f16x2 %0, %1, %2;" : "=r"(z) : "r"(x), "r"(y));
+    return z;
+}
+% end
 %# What a stored number is divided by on its way; whoever multiplies by its scale multiplies by this, too. E4M3's exponents count from 7,
 %# and those of f16 from 15: before compute capability 8.9, whose instruction that is, its bits are only put in their places.
 % let NARROW_BY = DTYPE_KV == "fp8" and ISA == "sm80" ? 256 : 1
@@ -8,6 +16,20 @@
 INLINED void copy4_async(uint to, __global const void *from, int bytes)
 {
     __asm__ volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(to), "l"(from), "r"(bytes) : "memory");
+}
+% end
+% if K_TWO
+INLINED uint left_of_products(uint x, uint y, uint z) /* what two numbers of f16 lack of two products, as f16 */
+{
+    uint w;
+    __asm__("{.reg .b32 a; neg.f16x2 a, %3; fma.rn.f16x2 %0, %1, %2, a;}" : "=r"(w) : "r"(x), "r"(y), "r"(z));
+    return w;
+}
+INLINED int add_squares_of_bytes(int sum, uint four) /* of four bytes with signs */
+{
+    int y;
+    __asm__("dp4a.s32.s32 %0, %1, %1, %2;" : "=r"(y) : "r"(four), "r"(sum));
+    return y;
 }
 % end
 % if RESTS
@@ -88,9 +110,9 @@ INLINED float root(float x)
     __asm__("sqrt.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
-INLINED float add_squares(float sum, uint two) /* of two numbers of ${DTYPE} */
+INLINED float add_squares(float sum, uint two) /* of two numbers of ${T_SCORES} */
 {
-% if DTYPE == "bf16"
+% if T_SCORES == "bf16"
     const float y[2] = {as_float((int)(two << 16)), as_float((int)(two & 0xffff0000u))};
 % else
     float y[2];
@@ -98,6 +120,7 @@ INLINED float add_squares(float sum, uint two) /* of two numbers of ${DTYPE} */
 % end
     return fma(y[0], y[0], fma(y[1], y[1], sum));
 }
+% if SCALED
 /* Of eight numbers of ${DTYPE}, of the even and of the odd ones, the sum of their squares${DTYPE == "bf16" ? "" : " over 256"}, or what was the most before. */
 INLINED uint larger_squares(uint most, const uint *y)
 {
@@ -113,7 +136,8 @@ INLINED uint larger_squares(uint most, const uint *y)
     return z;
 }
 % end
-% if DTYPE == "bf16"
+% end
+% if T_SCORES == "bf16"
 /* Four narrow numbers as four of bf16, exactly. */
 % if DTYPE_KV != "fp8"
 /* The last seven bits of a number and 128, less 128 or, if the number is negative, 256. */

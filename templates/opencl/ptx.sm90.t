@@ -63,14 +63,6 @@ INLINED void copies_arrive(uint bar)
 }
 % end
 % if NARROW
-% if not RESTS and not FEW
-INLINED uint times(uint x, uint y) /* two products of f16 */
-{
-    uint z;
-    __asm__("mul.rn.f16x2 %0, %1, %2;" : "=r"(z) : "r"(x), "r"(y));
-    return z;
-}
-% end
 % include "opencl/ptx.narrow.t"
 % end
 % if WIDENED

@@ -13,16 +13,20 @@
 %# Where they are widened once for a launch (sm90.once.t), what is copied and multiplied is not narrow any more.
 % let NARROW = (SCALED or BLOCKS) and not WIDENED
 % assert not WIDENED or ISA == "sm90", "widened belongs to isa sm90"
-% assert not WIDENED or SCALED, "widened is for K and V of int8 and fp8; dtype.kv must be one of them"
+% assert not WIDENED or SCALED or BLOCKS, "widened is for K and V of int8, fp8, q8_0 and q4_0; dtype.kv must be one of them"
 % assert not WIDENED or LOOP == "persistent" and not SPLIT, "widened goes with loop persistent, and not with split"
 %# Of f16 beside bf16, which isa sm80 takes, scores are products of tf32, which holds both exactly; P has the type of V.
 % let MIXED = ISA == "sm80" and DTYPE_KV != DTYPE and (DTYPE_KV == "f16" or DTYPE_KV == "bf16")
 % assert NARROW or WIDENED or MIXED or DTYPE_KV == DTYPE, "the tensor cores multiply K and V of Q's type, and widen narrow ones; dtype.kv must be one of these, or left out"
 %# T is the type of what the tensor cores multiply, except that scores of keys that were widened once are products of Q's type.
 % let T = MIXED ? DTYPE_KV : NARROW or WIDENED ? "f16" : DTYPE
-% let T_SCORES = WIDENED ? DTYPE : T
-% let FITS = NARROW and DTYPE == "bf16"
-% let RESTS = (NARROW or WIDENED) and DTYPE == "f16"
+% let T_SCORES = WIDENED and SCALED ? DTYPE : T
+%# Numbers of blocks are widened once together with their scales, and then have more digits than f16: a key is two numbers, what f16 has
+%# of it and the rest, and so is a value beside queries in f16. Each of the two is multiplied.
+% let K_TWO = WIDENED and BLOCKS
+% let V_TWO = K_TWO and DTYPE == "f16"
+% let FITS = (NARROW or K_TWO) and DTYPE == "bf16"
+% let RESTS = (NARROW or WIDENED and SCALED) and DTYPE == "f16"
 %# Of how many sums a score is. Tensor cores do not round: they add 16 products at a time to a sum, on a Hopper (8 on an A100, and of
 %# tf32 half as many), after they have cut off of each what lies more than 25 bits (24) behind the leading one of the largest, and of
 %# the new sum what a float has no room for (Khattak and Mikaitis, "Accurate models of NVIDIA tensor cores", arXiv 2512.07004; Xie et
@@ -39,14 +43,14 @@
 %# By that model, of rows with 16 keys and a scale of 2048/sqrt(head_dim), the largest that random trials draw, up to 5 of 10000 miss
 %# the bound. Of those whose scores were one sum, taken as it is, 100 (f16, 256 columns, on a Hopper) to 1800 (576 columns) did. On an
 %# H200, of 16384 such rows f16 of 256 columns missed it 202 times and misses it 9 times; bf16 of 576 columns, taken as one sum, 109
-%# times. Each block of q8_0 and q4_0 has a sum of its own anyway.
+%# times. Where each block of q8_0 and q4_0 has a sum of its own nothing is long; where they were widened once, the rests come first.
 % let SUM_TYPE = MIXED ? DTYPE_KV : DTYPE
 % let STEPS = ceil_div(HD, 16)
 % let EXACT = SUM_TYPE == "bf16" ? (ISA == "sm90" ? 384 : MIXED ? 128 : 256) : ISA == "sm90" ? 144 : MIXED ? 32 : 64
 % let ALONE = SUM_TYPE == "bf16" ? (ISA == "sm90" ? 576 : EXACT) : ISA == "sm90" ? 256 : 2*EXACT
 % let BESIDE = SUM_TYPE == "bf16" ? ALONE : ISA == "sm90" ? 288 : 2*EXACT
-% let SUMS = BLOCKS or 16*STEPS <= ALONE ? 1 : ceil_div(16*STEPS, BESIDE)
-% let MAKES_UP = not BLOCKS and ceil_div(16*STEPS, SUMS) > EXACT
+% let SUMS = BLOCKS and NARROW or 16*STEPS <= ALONE ? 1 : ceil_div(16*STEPS, BESIDE)
+% let MAKES_UP = not (BLOCKS and NARROW) and ceil_div(16*STEPS, SUMS) > EXACT
 % let TYPE_KV = NARROW or WIDENED ? type_opencl(DTYPE_KV) : "ushort"
 % let FEATURES = WINDOW or SOFTCAP or SINK or MODIFIES or PACKED or PAGED or SCALED
 %# Where something is added to scores, they are scaled first and become exponentials with base e. Otherwise they stay as the product
@@ -54,10 +58,10 @@
 %# as floats get, so the maximum is subtracted before log2(e) multiplies.
 % let ADDS = BIAS != "none" or ALIBI
 %# Where nothing else is done to scores of narrow keys, exponentials take a row's scale with the power of two of its query in it.
-% let FOLDS = FITS and ISA == "sm90" and not SOFTCAP and not MODIFIES and BQ != 16
-% let UNITS = FITS and not FOLDS
-%# In the same way they take a scale that all keys of a head share, where these were widened once.
-% let TURNS = WIDENED and not SOFTCAP and not MODIFIES
+% let FOLDS = FITS and NARROW and ISA == "sm90" and not SOFTCAP and not MODIFIES and BQ != 16
+% let UNITS = FITS and NARROW and not FOLDS
+%# In the same way they take a scale that all keys of a head share, where these were widened once; or, of blocks, the unit of a tile.
+% let TURNS = WIDENED and not SOFTCAP and not MODIFIES and (SCALED or LAZY)
 %# O may have another type than Q: f32 goes to memory from registers, and 16 bits by way of shared memory.
 % let TYPE_O = type_opencl(DTYPE_O)
 % let WIDE_O = DTYPE_O == "f32"

@@ -37,11 +37,11 @@
 % include "opencl/sm90.tiles.t"
 % include "opencl/sm90.copy.t"
 % include "opencl/sm90.parts.t"
-% if NARROW or RESTS
+% if NARROW or RESTS or FITS
 
 % include "opencl/sm.narrow.t"
 % end
-% if SCALED
+% if SCALED or K_TWO
 % include "opencl/sm90.scale.t"
 % end
 % if FEW
@@ -62,7 +62,7 @@
 
 ${KERNEL}(${ITEMS}, 1, 1)${KERNEL_END}
 void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global const ${TYPE_KV} *v, __global ${TYPE_O} *o,
-    __global float *lse, __global const long *kv_lens, ${GIVEN} struct attn_cl_args a,${FEATURES ? "" : " "}${FEATURES ? "" : GIVEN}${FEATURES ? "" : " struct "}${FEATURES ? "" : MAPS}${FEATURES ? "" : " maps, __global ulong *room"}${FEATURES ? "" : SPLIT ? "," : ")"}
+    __global float *lse, __global const long *kv_lens, ${GIVEN} struct attn_cl_args a,${FEATURES ? "" : " "}${FEATURES ? "" : GIVEN}${FEATURES ? "" : " struct "}${FEATURES ? "" : MAPS}${FEATURES ? "" : " maps, __global ulong *room"}${FEATURES ? "" : SPLIT or WIDENED ? "," : ")"}
 % include "opencl/features.t"
 % if SCALED
     __global const float *k_scales, __global const float *v_scales,
@@ -146,9 +146,14 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % end
     barrier(CLK_LOCAL_MEM_FENCE);
 % if WIDENED
+% if K_TWO
+    const struct stored stored = {.k = k, .v = v, ${IN_PAGES ? ".pages = pages, " : ""}.memory = wide, .a = &a${FEATURES ? ", .y = &f" : ""}};
+    const struct source source = {.memory = memory, .a = &a, ${FEATURES ? ".features = &f, " : ""}.wide = widened};
+% else
     const struct stored stored = {.k = k, .v = v, .k_scales = k_scales, .v_scales = v_scales, ${IN_PAGES ? ".pages = pages, " : ""}.memory = wide, .a = &a, .y = &f};
     const int even = is_even(f.k_scales_stride) && is_even(f.v_scales_stride);
     const struct source source = {.memory = memory, .a = &a, .features = &f, .wide = widened, .even = even};
+% end
     struct widener widener = {.f = &source, .x = &stored, .kv_lens = kv_lens, .taken = taken + 2, ${PACKED ? ".starts = &starts" : CAUSAL and ORDER == "heavy" ? ".some = heads_together(&a, maps.together)" : ".some = heads_together(&a, 1)"}};
     const int turned = item < 32 ? item + ${ITEMS - 32} : item - 32; /* those who will widen come first */
 % if PACKED
@@ -167,10 +172,10 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
         from.step = STEP(inside), from.nk = FIRST_KEYS(inside), from.nv = FIRST_VALUES(inside);
 % end
 % if PACKED or PAGED or NARROW or WIDENED
-        from.a = &a, from.features = &f;
+        from.a = &a${FEATURES ? ", from.features = &f" : ""};
 % end
 % if WIDENED
-        from.wide = widened, from.head = -1, from.even = even;
+        from.wide = widened, from.head = -1${SCALED ? ", from.even = even" : ""};
 % end
 % if NARROW
         from.k_scales = k_scales, from.v_scales = v_scales;
@@ -269,6 +274,9 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
     consume(&x, &a, lse${SINK ? ", sinks + f.sinks_at" : ""}, &f, k_scales, v_scales);
 % end
 % else
+% if K_TWO
+    x.unit = x.key_unit = 1.0f;
+% end
     consume(&x, &a, lse${SINK ? ", sinks + f.sinks_at" : ""}${MODIFIES ? ", &f" : ""});
 % end
 % if PINGPONG

@@ -5,7 +5,7 @@ INLINED void clear_behind(struct source *f, uint at, int end, uint full)
 {
     const uint shared = f->shared;
     await(LANDED, f->landed++ & 1);
-    for (int c = 0; c < ${VB}; c++)
+    for (int c = 0; c < ${(1 + V_TWO)*VB}; c++)
         for (int byte = end * 128 + f->lane * 16; byte < ${BK*128}; byte += 512)
             zero16(at + c * ${BK*128} + byte);
     shared_written();

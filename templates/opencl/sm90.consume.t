@@ -2,7 +2,7 @@
 %# sm90.steps.t.
 % let FIRST = FROM ? "from" : "0"
 %# Maxima are of scores without the scale of their keys; the LSE wants them with it.
-% let WHOLE_TOPS = FOLDS ? "rows.top[0] *= unit[0], rows.top[1] *= unit[1]" : "rows.top[0] *= unit, rows.top[1] *= unit"
+% let WHOLE_TOPS = K_TWO ? "rows.top[0] *= x->key_unit, rows.top[1] *= x->key_unit" : FOLDS ? "rows.top[0] *= unit[0], rows.top[1] *= unit[1]" : "rows.top[0] *= unit, rows.top[1] *= unit"
 % let IN_SCORES = UNITS ? "s, unit, " : NARROW or HALVES ? "s, " : ""
 % let AND_REST = RESTS ? ", rest" : ""
 /* All tiles of this work-group, as one sequence of steps. A step begins the scores of its keys, and then the values of the
@@ -18,7 +18,11 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
     float s[${HALVES ? 2*NS : NS}], out[${NO}], factor[2] = {1.0f, 1.0f}, fix[2];
     uint p[${NS/2}]${RESTS ? ", rest[" : ""}${RESTS ? NS/2 : ""}${RESTS ? "]" : ""};
     struct row_states rows = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
-% if FITS
+% if K_TWO
+% if TURNS
+    float scale = fmax(x->scale * x->key_unit, FLT_MIN);
+% end
+% elif FITS
     float unit[2]${FOLDS ? ", scale[2]" : ""};
 % elif TURNS
     float unit = 1.0f, scale; /* unit: the scale of the keys, where all have the same */
@@ -61,7 +65,15 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         const float key_scale = x->even_k ? even_scale(k_scales, f->k_scales_at, f->k_scales_stride, TILE_AT(x->w, x->nq)) : 1.0f;
         x->value_scale = x->even_v ? even_scale(v_scales, f->v_scales_at, f->v_scales_stride, TILE_AT(x->w, x->nq)) : 1.0f;
 % end
-% if FOLDS
+% if K_TWO
+% if TURNS
+        if (pending)
+            ${WHOLE_TOPS};
+% end
+% if FITS
+        fit_queries(x);
+% end
+% elif FOLDS
         if (pending)
             ${WHOLE_TOPS};
         fit_queries(x, unit);
@@ -79,7 +91,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         x->key_scale = key_scale;
 % end
 % if NEGATES
-        if (${FOLDS or TURNS ? "(a->scale < 0.0f) != (key_scale < 0.0f)" : "a->scale < 0.0f"})
+        if (${SCALED and (FOLDS or TURNS) ? "(a->scale < 0.0f) != (key_scale < 0.0f)" : "a->scale < 0.0f"})
             negate_q(x);
 % end
         begin_step(s, out, p${AND_REST}, x${LATER ? ", due, factor, x->nq - 2" : ""});
@@ -96,6 +108,9 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         end_scores(${IN_SCORES}x, j == ${FIRST});
 % if WIDENED
         scale_scores(s, x);
+% end
+% if K_TWO and BOUNDED
+        next_unit_of_keys(x, &rows, &scale, RECORD_AT(x->nk - 1)[2]);
 % end
 % if SOFTCAP
         cap(s, x->ratio${SMALL_CAPS ? ADDS ? ", f->softcap <= 128.0f" : ", x->scale <= 184.665f" : ""}${SPLIT ? ", rows_from_here(x)" : ""});
@@ -140,13 +155,15 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
         pending = 1;
         while (--j >= ${FIRST}) {
             begin_step(s, out, p${AND_REST}, x${LATER ? ", due, factor, x->nq - 1" : ""});
-% if BOUNDED
+% if BOUNDED and K_TWO
+            const float4 record = *(__local const float4 *)RECORD_AT(x->nk);
+% elif BOUNDED
             float2 end;
             float4 early[${SCALES_EARLY}];
             early_scales(&end, early, x);
 % end
             end_scores(${IN_SCORES}x, j == ${FIRST});
-% if WIDENED and not BOUNDED
+% if K_TWO or WIDENED and not BOUNDED
             scale_scores(s, x);
 % end
 % if SOFTCAP
@@ -155,7 +172,9 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 % if MODIFIES
             modify_tile(s, x, j, a, f);
 % end
-% if BOUNDED
+% if BOUNDED and K_TWO
+            const int grown = softmax_of_blocks(s, &rows, factor, &scale, record, x, j);
+% elif BOUNDED
             int grown;
             if (!x->even_k)
                 grown = softmax_of_rows(s, &rows, factor, end, early, x, j);
@@ -165,7 +184,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 % if CAUSAL or WINDOW
             mask_edge(s, x, j);
 % end
-            ${SCALED ? "int" : "const int"} grown = softmax(s, &rows, factor, ${FOLDS or TURNS ? "scale" : "x->scale"}${QUICK ? ", x->rise" : ""}${SKIPS ? ", rows_from_here(x)" : ""});
+            ${SCALED or K_TWO ? "int" : "const int"} grown = softmax(s, &rows, factor, ${FOLDS or TURNS ? "scale" : "x->scale"}${QUICK ? ", x->rise" : ""}${SKIPS ? ", rows_from_here(x)" : ""});
 % end
 % if not EARLY
             end_values(x);
@@ -186,7 +205,7 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
 % if NARROW and INVARIANT
             factor[0] = grown ? factor[0] * by[0] : by[0], factor[1] = grown ? factor[1] * by[1] : by[1];
             grown = in_warp(grown || by[0] != 1.0f || by[1] != 1.0f); /* a row whose unit stays is multiplied by 1 */
-% elif SCALED and (RESTS or not BOUNDED)
+% elif (SCALED or K_TWO) and (RESTS or not BOUNDED)
             if (by != 1.0f) { /* the scales of values were divided by another number */
                 factor[0] = grown ? factor[0] * by : by, factor[1] = grown ? factor[1] * by : by;
                 grown = 1;

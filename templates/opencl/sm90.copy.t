@@ -32,11 +32,15 @@ struct source {
 % end
 % if PACKED or PAGED or NARROW or WIDENED
     const struct attn_cl_args *a;
+% if FEATURES
     const struct attn_cl_features *features;
+% end
 % end
 % if WIDENED
     struct wide wide;
+% if SCALED
     int even;            /* whether scales are no matter of tiles; see is_even */
+% end
     int head, sure, top; /* of that KV head of that sequence these tiles of keys are known to be widened */
 % end
 % if NARROW
@@ -264,7 +268,10 @@ INLINED void load_k(struct source *f, const struct tile *x, int j${PAGED ? ", co
     if (f->lane)
         return;
 % if WIDENED
-% if BOUNDED
+% if K_TWO
+    arrive_and_expect(K_FULL(n), ${2*K_TILE + RECORD});
+    bytes_load(shared + ${AT_RECORDS} + n % ${RECORDS} * ${RECORD}, f->wide.records + ((long)head_of_tile(f, x) * f->wide.tiles + j) * ${RECORD/4}, ${RECORD}, K_FULL(n));
+% elif BOUNDED
     const uint at = f->even ? ${4*BK} : 0, bytes = f->even ? 16 : ${RECORD};
     arrive_and_expect(K_FULL(n), ${K_TILE} + bytes);
     bytes_load(shared + ${AT_RECORDS} + n % ${RECORDS} * ${RECORD} + at, f->wide.records + ((long)head_of_tile(f, x) * f->wide.tiles + j) * ${RECORD/4} + at / 4, bytes, K_FULL(n));
@@ -276,8 +283,13 @@ INLINED void load_k(struct source *f, const struct tile *x, int j${PAGED ? ", co
 % else
     arrive_and_expect(K_FULL(n), ${K_TILE});
 % end
+% if K_TWO
+    for (int c = 0; c < ${2*HB}; c++)
+        ${LOAD_KV}(K_AT(n) + c * ${BK*128}, f->k, 64 * (c % ${HB}), row_of(x, j), 2 * x->g + c / ${HB}, x->${KB}, K_FULL(n)${POLICY});
+% else
     for (int c = 0; c < ${HB}; c++)
         ${LOAD_KV}(K_AT(n) + c * ${BK*128}, f->k, 64 * c, row_of(x, j), x->g, x->${KB}, K_FULL(n)${POLICY});
+% end
 % end
 % end
 % if INSIDE
@@ -315,9 +327,14 @@ INLINED void load_v(struct source *f, const struct tile *x, int j${PAGED and VAL
 % else
     await_by_all(V_EMPTY(n), ROUND(n) ^ 1);
     if (f->lane == 0) {
-        arrive_and_expect(bar, ${V_TILE});
+        arrive_and_expect(bar, ${(1 + V_TWO)*V_TILE});
+% if V_TWO
+        for (int c = 0; c < ${2*VB}; c++)
+            ${LOAD_KV}(V_AT(n) + c * ${BK*128}, f->v, 64 * (c % ${VB}), row_of(x, j), 2 * x->g + c / ${VB}, x->${KB}, bar${POLICY});
+% else
         for (int c = 0; c < ${VB}; c++)
             ${LOAD_KV}(V_AT(n) + c * ${BK*128}, f->v, 64 * c, row_of(x, j), x->g, x->${KB}, bar${POLICY});
+% end
     }
 % end
     if (!whole)

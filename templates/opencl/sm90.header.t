@@ -43,7 +43,7 @@
  * cuTensorMapEncodeTiled over [batch, head, row, element], of boxes of 64 elements by 64 rows (Q, O) or ${BK} (K, V), with
  * 128 bytes of swizzle; room is ${MAPS_WHOLE ? "128 bytes, all zeros before the first launch" : PERSISTENT ? "128 bytes and 512 a group, all zeros before the first launch" : "640 bytes"}, and for one launch at a time. Rows
 % end
- * lie whole 16 bytes apart; lengths are below 2^30. Where has_lse or has_lens is 0 any buffer may stand for lse or kv_lens. O must not overlap the inputs. A row that sees no key gives O = 0 and LSE = -inf.${FEATURES ? "" : " */"}
+ * lie whole 16 bytes apart; lengths are below 2^30. Where has_lse or has_lens is 0 any buffer may stand for lse or kv_lens. O must not overlap the inputs. A row that sees no key gives O = 0 and LSE = -inf.${FEATURES or WIDENED ? "" : " */"}
 % if PACKED
  * Packed sequences: q_len and kv_len are those of the longest ones, or more; only the kernel reads where sequences begin. It finds
  * a tile's sequence by itself, those with many keys first, so that groups may be fewer than tiles, or more. Maps of a packed side have a batch of 1; how many rows there are the kernel puts in.${MAPS_WHOLE ? " room has 512 bytes more a group." : ""}
@@ -63,6 +63,13 @@
  * together what they have when a unit ends. Rows of O are written one by one, and its map is not read. Maps of K and V are of
  * elements of 16 bits, half as many as there are numbers, in boxes of 64: two numbers are one of these. Rows of K and V lie whole
  * 16 bytes apart, which are 16 numbers.
+% elif K_TWO
+ * K and V are ${DTYPE_KV}, in ggml's layout; strides and offsets count blocks. Three warps of each group, and all warps for its first tile, widen
+ * them together with their scales before they are wanted, once for a launch: a key to two numbers of f16, whose sum it is, over a power of two
+ * for each tile${V_TWO ? "; and a value likewise" : "; a value to one, rounded, over another"}. wide is memory for that: for every head of every batch two times kv_len rows of ${2*HD} bytes,
+ * then ${V_TWO ? "two times kv_len" : "as many as kv_len"} rows of ${2*HDV} for each, then ${RECORD} bytes for each tile of ${BK} keys, at least one. done has 4 bytes for each of these tiles, all zeros
+ * before the first launch; both are for one launch at a time. Maps of K and V describe the rows in wide${IN_PAGES ? ", which are out of their pages," : ""}${PACKED ? ", where each sequence has kv_len rows," : ""} as
+ * [batch, head, row, element] without gaps, where K${V_TWO ? " and V have" : " has"} two heads for each of its heads. K and V begin at whole 2 bytes.${FEATURES ? "" : " */"}
 % elif WIDENED
  * K and V are ${DTYPE_KV}, and a number is the stored one times its row's scale. Three warps of each group, and all warps for its first tile,
  * widen them before they are wanted, once for a launch: keys to ${DTYPE}, exactly, whose scales multiply scores; values${RESTS ? " to f16, exactly, whose scales multiply probabilities" : ", with their scales, to f16"}. wide is memory for that: for

@@ -7,10 +7,16 @@ struct worker {
     uint shared;
     __local uchar *memory;
     int w, ${SHARES ? "part, " : FEW ? "strip, " : ""}warp, lane;${SHARES ? " /* part: which columns of output it has, the first half or the rest */" : FEW ? " /* strip: which keys of each tile it has */" : ""}
-    float scale${QUICK ? ", rise" : ""}${SOFTCAP ? ", ratio" : ""}${SCALED ? (INVARIANT ? ", unit[2]" : ", unit") : ""};${SCALED ? (INVARIANT ? " /* unit: what a row's output is to be multiplied by */" : " /* unit: what output is to be multiplied by */") : ""}
+    float scale${QUICK ? ", rise" : ""}${SOFTCAP ? ", ratio" : ""}${SCALED or K_TWO ? (INVARIANT ? ", unit[2]" : ", unit") : ""};${SCALED or K_TWO ? (INVARIANT ? " /* unit: what a row's output is to be multiplied by */" : " /* unit: what output is to be multiplied by */") : ""}
 % if SCALED and not FEW
     int even_k, even_v; /* see is_even */
     float ${RESTS or WIDENED ? "key_scale, " : ""}value_scale; /* where these are even */
+% end
+% if K_TWO
+    float key_unit; /* what keys were divided by */
+% if FITS
+    int units; /* and queries, as the exponents of two powers of two: see unit_of_row */
+% end
 % end
 % if BOUNDED
     float length, limit; /* of its longest query, and how long a key may be: see sm90.scale.t */
@@ -266,7 +272,7 @@ INLINED void close_rows(const struct worker *x, struct row_states *rows, float *
 % else
         inverse[r] = rows->sum[r] == 0.0f ? 0.0f : reciprocal(rows->sum[r]);
 % end
-% if SCALED
+% if SCALED or K_TWO
         inverse[r] *= x->unit${INVARIANT ? "[r]" : ""};
 % end
     }

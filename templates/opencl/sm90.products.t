@@ -4,8 +4,14 @@ INLINED void begin_scores(float *s, uint q, uint k)
 {
     const uint q0 = operand_at(q, 16), k0 = operand_at(k, 16);
     products_begin();
+% if K_TWO
+    /* The rests of keys come first: what is cut off of a sum is less while it is small. */
 % for d in 0..ceil_div(HD, 16)
-    multiply_qk(s${HALVES and d%2 ? " + " : ""}${HALVES and d%2 ? NS : ""}, operand(q0 + ${d/4*(Q_BOX/16) + d%4*2}), operand(k0 + ${d/4*BK*8 + d%4*2}), ${d > HALVES});
+    multiply_qk(s, operand(q0 + ${d/4*(Q_BOX/16) + d%4*2}), operand(k0 + ${K_TILE/16 + d/4*BK*8 + d%4*2}), ${d > 0});
+% end
+% end
+% for d in 0..ceil_div(HD, 16)
+    multiply_qk(s${HALVES and d%2 ? " + " : ""}${HALVES and d%2 ? NS : ""}, operand(q0 + ${d/4*(Q_BOX/16) + d%4*2}), operand(k0 + ${d/4*BK*8 + d%4*2}), ${d > HALVES or K_TWO});
 % end
     products_commit();
 }
@@ -34,6 +40,9 @@ INLINED void begin_values(float *out, const uint *p, ${RESTS ? "const uint *rest
 % end
     products_begin();
 % for j in 0..BK/16
+% if V_TWO
+    multiply_pv(out, p + ${4*j}, operand(v0 + ${V_TILE/16 + 128*j}));
+% end
     multiply_pv(out, p + ${4*j}, operand(v0 + ${128*j}));
 % end
     products_commit();

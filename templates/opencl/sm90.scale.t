@@ -1,6 +1,6 @@
 %# What scores of narrow keys are multiplied by. How queries fit f16 stands in sm.narrow.t.
 
-% if not FEW
+% if SCALED and not FEW
 /* Whether all rows of a head have the same scale, as those of a tensor or of a head do. Then nothing is multiplied tile by tile: the
  * scale of keys goes with the scores' own, and that of values with what output is multiplied by. */
 INLINED int is_even(const long *stride)
@@ -14,7 +14,34 @@ INLINED float even_scale(__global const float *scales, long at, const long *stri
 }
 
 % end
-% if WIDENED
+% if K_TWO
+% if FITS
+% include "opencl/sm90.fit.t"
+/* What the queries of this work-item's first or second row of scores were divided by. */
+INLINED float unit_of_row(const struct worker *x, int r)
+{
+    return as_float((x->units >> 8 * r & 255) << 23);
+}
+
+% end
+/* Multiplies scores by what queries${FITS ? "" : " were"} ${BOUNDED ? "" : "and keys "}were divided by, after the tile of these keys was counted. */
+INLINED void scale_scores(float *s, const struct worker *x)
+{
+% if not BOUNDED
+    __local uchar *const memory = x->memory;
+    const float of_keys = RECORD_AT(x->nk - 1)[2]${FITS ? ", unit[2] = {unit_of_row(x, 0) * of_keys, unit_of_row(x, 1) * of_keys}" : ""};
+    #pragma unroll
+    for (int m = 0; m < ${NS}; m++)
+        s[m] *= ${FITS ? "unit[m / 2 % 2]" : "of_keys"};
+% elif FITS
+    if (x->units == 0x7f7f) /* which is mostly so: both are 1 */
+        return;
+    #pragma unroll
+    for (int m = 0; m < ${NS}; m++)
+        s[m] *= unit_of_row(x, m / 2 % 2);
+% end
+}
+% elif WIDENED
 /* Where a record has the scale of a tile's key: a work-item has eight scores of the same row of 16 keys, whose scales lie side by side. */
 INLINED int place_of_scale(int key)
 {
@@ -89,14 +116,19 @@ INLINED void scale_scores(float *s, const struct worker *x${UNITS ? ", const flo
 % if RESTS
 % include "opencl/sm90.rests.t"
 % else
-/* The values of these keys, like their scales, have a power of two of their own, unless all of a head's have one scale. It returns that
+/* The values of these keys${K_TWO ? "" : ", like their scales,"} have a power of two of their own${K_TWO ? "" : ", unless all of a head's have one scale"}. It returns that
  * of the tile before over this one's: what output so far is to be multiplied by. */
 INLINED float next_unit(struct worker *x)
 {
     const float before = x->unit;
     __local uchar *const memory = x->memory;
+% if K_TWO
+    x->unit = RECORD_AT(x->nk - 1)[0];
+    return before * as_float((254 << 23) - as_int(x->unit));
+% else
     x->unit = x->even_v ? x->value_scale : RECORD_AT(x->nk - 1)[${BK}];
     return x->even_v ? 1.0f : before * as_float((254 << 23) - as_int(x->unit));
+% end
 }
 % end
 % if BOUNDED
@@ -119,7 +151,7 @@ INLINED float length_of_queries(const struct worker *x)
         }
         sum += across(sum, 1);
         sum += across(sum, 2);
-        most = fmax(most, sum);
+        most = fmax(most, sum${K_TWO and FITS ? " * unit_of_row(x, r) * unit_of_row(x, r)" : ""});
     }
     return root(as_float(most_in_warp(as_int(most))) + 4e-36f) * 1.001f; /* squares below that are lost */
 }
@@ -156,6 +188,7 @@ INLINED int lower(float *s, struct row_states *rows, const float *sum, float *fi
         }
     return grown;
 }
+% if SCALED
 %# Of so many times 16 keys registers have room for the scales, beside the scores that are being made.
 % let SCALES_EARLY = min(BK/16, WG == 3 ? 1 : 4)
 /* Reads what the values of the keys that are being multiplied have as their power of two, the length of the longest key, and the first of
@@ -213,6 +246,39 @@ INLINED int softmax_of_rows(float *s, struct row_states *rows, float *fix, float
         set_limit(x, rows, 1.0f);
     return grown;
 }
+% end
+% if K_TWO
+/* Keys of a tile have a unit of their own. If it is another than before, maxima are in this unit from here on. */
+INLINED int next_unit_of_keys(struct worker *x, struct row_states *rows, float *scale, float unit)
+{
+    if (unit == x->key_unit)
+        return 0;
+    const float by = x->key_unit * as_float((254 << 23) - as_int(unit));
+    rows->top[0] *= by, rows->top[1] *= by;
+    x->key_unit = unit;
+    *scale = fmax(x->scale * unit, FLT_MIN); /* not 0, since -inf * 0 would be NaN */
+    return 1;
+}
+/* Turns scores into exponentials, as softmax does. In most tiles no score is masked, none can make an exponential infinite, and keys and
+ * values have the units of those before. There nobody looks for a maximum, and the sums of exponentials tell whether what stands for it
+ * was too low. record: that of these keys. */
+INLINED int softmax_of_blocks(float *s, struct row_states *rows, float *fix, float *scale_now, float4 record, struct worker *x, int j)
+{
+    if (is_at_edge(x, j) || !(record.y <= x->limit) || record.x != x->unit || record.z != x->key_unit) {
+        const int other = next_unit_of_keys(x, rows, scale_now, record.z);
+        mask_edge(s, x, j);
+        int grown = softmax(s, rows, fix, *scale_now);
+        if (grown || other)
+            set_limit(x, rows, *scale_now);
+        const float by = next_unit(x);
+        if (by != 1.0f) {
+            fix[0] = grown ? fix[0] * by : by, fix[1] = grown ? fix[1] * by : by;
+            grown = 1;
+        }
+        return grown;
+    }
+    const float scale = *scale_now;
+% else
 /* The same where all keys of a head have one scale. */
 INLINED int softmax_of_head(float *s, struct row_states *rows, float *fix, float scale, float longest, struct worker *x, int j)
 {
@@ -223,6 +289,7 @@ INLINED int softmax_of_head(float *s, struct row_states *rows, float *fix, float
             set_limit(x, rows, scale);
         return grown;
     }
+% end
     const float low[2] = {rows->top[0] * scale, rows->top[1] * scale};
     float sum[2];
     #pragma unroll

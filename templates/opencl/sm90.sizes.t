@@ -26,10 +26,10 @@
 % assert not FEW or BK == 64 or BK == 128 or BK == 256, "where tile.q is 16 tile.k must be 64, 128 or 256: 16 or 32 keys for each of four or eight warps"
 % assert not FEW or not SERIAL and not INVARIANT, "where tile.q is 16 serial and invariant must be left out: each warp takes one step after another, and adds up keys of its own"
 % assert not SHARES or BQ == 64, "tile.q must be 64 where head_dim.v is more than 256: two warpgroups share the columns of its output"
-% assert not WIDE or not SCALED, "narrow K and V are widened for head_dim of at most 256"
+% assert not WIDE or not SCALED and not BLOCKS, "narrow K and V are widened for head_dim of at most 256"
 % assert not WIDE or BQ < 192, "tile.q must be 64 or 128 where head_dim is more than 256"
 % assert BK % 16 == 0 and BK <= 256, "tile.k must be a multiple of 16 and at most 256, as wgmma's sides are"
-% assert not BLOCKS, "isa sm90 does not widen q8_0 and q4_0; dtype.kv must be another type"
+% assert not BLOCKS or WIDENED, "isa sm90 widens q8_0 and q4_0 once for a launch; widened must be true, or dtype.kv another type"
 % assert COPY == "tma", "copy must be tma where one warp copies for all; plain and async go with loop joint"
 % assert SPLIT == 0 or LOOP == "persistent", "split needs work-groups that stay; loop must be persistent"
 % assert not UNSWIZZLED and not SHARED_Q, "unswizzled and shared_q belong to isa sm80: wgmma reads swizzled shared memory anyway"
@@ -87,26 +87,29 @@
 %# Where each warp has keys of its own: for its 16 rows two numbers, and 32 columns of output.
 % let MEETING = WARPS*16*(8 + 4*32)
 %# A tile of keys that were widened once brings their scales, and what its values are to be multiplied by; beside queries in f16 also the
-%# scales of its values. There is room for more of these
+%# scales of its values. Of blocks it has only units, and no scales. There is room for more of these
 %# records than there are stages, so that keys are given back before their scales are read. Those who widen tell each other which tiles
 %# they have taken, scales, and in which pages rows are.
-% let RECORD = WIDENED ? (RESTS ? 8 : 4)*BK + 16 : 0
+% let RECORD = WIDENED ? (BLOCKS ? 0 : RESTS ? 8 : 4)*BK + 16 : 0
 % let RECORDS = ST + 1
-% let JOBS = WIDENED ? 16 + 16*PACKED + 2*128*(WG + 1)/8 + 4*BK + IN_PAGES*8*BK : 0
+% let TOPS_BYTES = 2*128*(WG + 1)/8*(BLOCKS ? 2 : 1)
+% let JOBS = WIDENED ? 16 + 16*PACKED + TOPS_BYTES + (BLOCKS ? 0 : 4*BK) + IN_PAGES*8*BK : 0
 % let NOTES = RING*(PLACE + PAIRS + 16) + (FEW ? MEETING : 3*SCALES) + RECORDS*RECORD + JOBS
 %# A place in the ring holds keys or values. The second warpgroup's product may read one box more than values have.
 % let KV_PLACE = BK*128*max(HB, SHARES ? 2*OB : VB)
-% let K_PLACE = INSIDE ? KV_PLACE : K_TILE
-% let V_PLACE = INSIDE ? KV_PLACE : SHARES ? 2*OB*BK*128 : V_TILE
+% let K_PLACE = INSIDE ? KV_PLACE : (1 + K_TWO)*K_TILE
+% let V_PLACE = INSIDE ? KV_PLACE : SHARES ? 2*OB*BK*128 : (1 + V_TWO)*V_TILE
 % let KV_RING = 2*ST
 % let STAGES = ST*(K_PLACE + V_PLACE) + NOTES
 %# What one warpgroup tells the other: P, and three numbers for each work-item.
 % let P_BYTES = SHARES ? BK*128 + 3*512 : 0
-% let LEAST = WG*Q_WG + (SHARES or FEW ? 0 : WG*O_BOX) + STAGES + P_BYTES + (PACKED ? 1280 + 512*WIDENED : 1024)
+%# Whether output may lack a place in shared memory, and go to memory from registers.
+% let DOES_WITHOUT = SHARES or K_TWO and WG == 1
+% let LEAST = WG*Q_WG + (DOES_WITHOUT or FEW ? 0 : WG*O_BOX) + STAGES + P_BYTES + (PACKED ? 1280 + 512*WIDENED : 1024)
 % assert LEAST <= ROOM, "it needs more than 227 KiB of shared memory; tile.q, tile.k or stages must be smaller"
 % let QS = PERSISTENT and LEAST + WG*Q_WG + (FEW ? 0 : SHARES ? 2*OB : WG*(VB - 1))*O_BOX <= ROOM ? 2 : 1
 %# Room for output that the copy engine writes; a wide output without room goes to memory from registers.
-% let OS = FEW ? 0 : min(OB, (ROOM - LEAST - (QS - 1)*WG*Q_WG)/(CW*O_BOX) + (SHARES ? 0 : 1))
+% let OS = FEW ? 0 : min(OB, (ROOM - LEAST - (QS - 1)*WG*Q_WG)/(CW*O_BOX) + (DOES_WITHOUT ? 0 : 1))
 % let DIRECT_O = PACKED and SPLIT or OS == 0
 % let AT_K = QS*WG*Q_WG
 % let AT_V = AT_K + ST*K_PLACE

@@ -85,10 +85,11 @@ static inline int attn_cl_box_of_page(int64_t page, int tile)
 }
 
 /* The maps of Q, K, V and O of a launch, in the order of struct attn_cl_maps. split: how rows are divided where keys are
- * split, or NULL. widened: the arguments say where K and V lie once they are widened, out of pages and of packed sequences. Returns
+ * split, or NULL. widened: the arguments say where K and V lie once they are widened, out of pages and of packed sequences; then keys have
+ * numbers[0] rows each, and values numbers[1], as that many heads have; else it is NULL. Returns
  * the rows of a box of K and V; 0 if pages allow no boxes, and then K and V have no maps. */
 static inline int attn_cl_tensors(const struct attn_cl_args *a, const struct attn_cl_features *f, const struct attn_cl_split *split,
-    int paged, int widened, int bf16, int head_dim, int head_dim_v, int tile_k, struct attn_cl_tensor out[4])
+    int paged, const int numbers[2], int bf16, int head_dim, int head_dim_v, int tile_k, struct attn_cl_tensor out[4])
 {
     const char *const names[4] = {"q", "k", "v", "o"};
     const attn_cl_int64 *const strides[4] = {a->q_stride, a->k_stride, a->v_stride, a->o_stride};
@@ -97,14 +98,14 @@ static inline int attn_cl_tensors(const struct attn_cl_args *a, const struct att
     int i, s, box;
     attn_cl_sides_of_q(a, f, q);
     attn_cl_sides_of_kv(a, f, paged, kv);
-    if (widened)
+    if (numbers)
         kv[0] = a->batch, kv[1] = a->kv_len;
-    box = paged && !widened ? attn_cl_box_of_page(kv[1], tile_k) : tile_k;
+    box = paged && !numbers ? attn_cl_box_of_page(kv[1], tile_k) : tile_k;
     for (i = 0; i < 4; i++) {
         struct attn_cl_tensor *x = &out[i];
         const int rows = i == 0 || i == 3; /* of queries */
         const struct attn_cl_tensor whole = {names[i], bf16, i < 2 ? head_dim : head_dim_v,
-            {rows ? q[0] : kv[0], rows ? a->heads : a->kv_heads, rows ? q[1] : kv[1], 0}, {0, 0, 0, 0},
+            {rows ? q[0] : kv[0], rows ? a->heads : a->kv_heads * (numbers ? numbers[i - 1] : 1), rows ? q[1] : kv[1], 0}, {0, 0, 0, 0},
             rows ? 64 : box, 0, split != NULL};
         *x = whole;
         for (s = 0; s < 3; s++)

@@ -1,8 +1,8 @@
-/* test_bound_parts.c - the softmax of isa sm90 over keys with scales of their own (templates/opencl/sm90.scale.t), alone in a
- * kernel of one warpgroup, every number compared: tiles of which the lengths of queries and keys tell that no exponential is
- * infinite, where maxima follow only if f16 has no room; tiles that have to be looked at, tiles that are masked, tiles whose
- * values have another power of two; scales that are alike, a thousand times apart, negative or 0. What it is not: attention
- * (test_emulated.c). On a card, else emulated. */
+/* test_bound_parts.c - the softmax of isa sm90 over keys with scales of their own, and over tiles of blocks with a unit
+ * (templates/opencl/sm90.scale.t), alone in a kernel of one warpgroup, every number compared: tiles of which the lengths of
+ * queries and keys tell that no exponential is infinite, where maxima follow only if f16 has no room; tiles that have to be looked
+ * at, tiles that are masked, tiles whose values, or keys of blocks, have another power of two; scales that are alike, a thousand
+ * times apart, negative or 0. What it is not: attention (test_emulated.c). On a card, else emulated. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,35 +27,48 @@ static const char text[] =
     "{\n"
     "    __local uchar memory[${LOCAL}] __attribute__((aligned(1024)));\n"
     "    const int item = get_local_id(0), row = item / 32 * 16 + item % 32 / 4;\n"
-    "    for (int i = item; i < ${BK + 4}; i += 128)\n"
+    "    for (int i = item; i < ${RECORD/4}; i += 128)\n"
     "        ((__local float *)(memory + ${AT_RECORDS}))[i] = record[i];\n"
     "    barrier(CLK_LOCAL_MEM_FENCE);\n"
     "    struct worker x = {.memory = memory, .lane = item % 32, .warp = item / 32, .edge = edge,\n"
     "        .end = {edge + row, edge + row + 8}, .length = length, .unit = 1.0f};\n"
     "    float mine[${NS}], fix[2] = {1.0f, 1.0f};\n"
-    "    float2 end;\n"
-    "    float4 early[${SCALES_EARLY}];\n"
     "    struct row_states rows;\n"
     "    take_step(mine, &rows, s, state);\n"
+    "% if K_TWO\n" /* maxima are those of scores, without their scale and the unit of keys */
+    "    const float4 end = *(__local const float4 *)(memory + ${AT_RECORDS});\n"
+    "    float scale = end.w;\n"
+    "    x.scale = scale, x.key_unit = 1.0f;\n"
+    "    rows.top[0] /= scale, rows.top[1] /= scale;\n"
+    "    set_limit(&x, &rows, scale);\n"
+    "    x.nk++;\n"
+    "    grown[item] = softmax_of_blocks(mine, &rows, fix, &scale, end, &x, 0);\n"
+    "    rows.top[0] *= scale, rows.top[1] *= scale;\n"
+    "% else\n"
+    "    float2 end;\n"
+    "    float4 early[${SCALES_EARLY}];\n"
     "    set_limit(&x, &rows, 1.0f);\n"
     "    early_scales(&end, early, &x);\n"
     "    x.nk++;\n"
     "    grown[item] = softmax_of_rows(mine, &rows, fix, end, early, &x, 0);\n"
+    "% end\n"
     "    leave_step(mine, &rows, fix, s, state);\n"
     "}\n";
 
+enum { BLOCKS = 2 }; /* programs: of int8, and of blocks */
 enum { ITEMS = 128, ROWS = 64, BK = 80, NS = BK / 2, KINDS = 5, ROUNDS = 15 * KINDS };
 enum kind { ALIKE, APART, NEGATIVE, ZERO, FIRST }; /* scales of keys; FIRST: alike, and rows have seen no key before */
 
 struct suite {
     struct card card;
-    cl_program program;
+    cl_program program[BLOCKS];
 };
 
 struct problem {
     float score[ROWS][BK], scale[BK], top[ROWS], sum[ROWS]; /* top and sum: of rows before this tile */
     int edge;                                               /* row i sees the keys before edge + i */
     float length, longest, unit;                            /* of queries; of keys, scales with it; of values */
+    float key_unit;                                         /* of blocks; else 1 */
 };
 
 static float between(uint64_t *seed, float low, float high)
@@ -65,11 +78,14 @@ static float between(uint64_t *seed, float low, float high)
 
 /* Scores, times scales, are mostly below what was seen before; in some rounds a few of them, of some rows, are above by up
  * to rise. */
-static void draw_problem(enum kind kind, float rise, struct problem *d, uint64_t *seed)
+static void draw_problem(enum kind kind, bool blocks, float rise, struct problem *d, uint64_t *seed)
 {
     float most = 0;
+    d->key_unit = blocks && random_below(seed, 4) == 0 ? (random_below(seed, 2) ? 256 : 1.0f / 256) : 1;
     for (int j = 0; j < BK; j++) {
-        d->scale[j] = between(seed, 0.01f, 0.02f);
+        d->scale[j] = blocks ? 1.0f / 64 : between(seed, 0.01f, 0.02f);
+        if (blocks)
+            continue;
         if (kind == APART)
             d->scale[j] *= exp2f(-(float)random_below(seed, 11));
         if (kind == NEGATIVE && random_below(seed, 10) == 0)
@@ -113,7 +129,7 @@ static bool is_looked_at(const struct problem *d, int warp)
     float least = INFINITY;
     for (int i = 16 * warp; i < 16 * warp + 16; i++)
         least = fminf(least, (d->top[i] + 120.0f) / d->length);
-    return d->edge < BK || !(d->longest <= least) || d->unit != 1;
+    return d->edge < BK || !(d->longest <= least) || d->unit != 1 || d->key_unit != 1;
 }
 
 /* How far a warp's rows must rise, and may: a tile that is looked at, by a score that matters; another one, if f16 has no room
@@ -167,7 +183,8 @@ static void check_row(const struct problem *d, int i, bool grown, const float *p
                  all);
 }
 
-static void run(const struct suite *s, const struct problem *d, float p[ROWS][BK], float state[5][ROWS], int grown[ITEMS])
+static void run(const struct suite *s, bool blocks, const struct problem *d, float p[ROWS][BK], float state[5][ROWS],
+                int grown[ITEMS])
 {
     const struct card *c = &s->card;
     static float fragments[ITEMS][NS];
@@ -177,6 +194,10 @@ static void run(const struct suite *s, const struct problem *d, float p[ROWS][BK
         record[j / 16 * 16 + 4 * (j % 8 / 2) + j % 16 / 8 * 2 + j % 2] = d->scale[j];
     }
     record[BK] = d->unit, record[BK + 1] = d->longest;
+    if (blocks) {
+        const float scale = d->scale[0] / d->key_unit; /* of all scores */
+        memcpy(record, (const float[]){d->unit, d->longest / d->scale[0], d->key_unit, scale}, 4 * sizeof *record);
+    }
     memset(state, 0, 5 * sizeof *state);
     memcpy(state[0], d->top, sizeof d->top), memcpy(state[1], d->sum, sizeof d->sum);
     for (int item = 0; item < ITEMS; item++)
@@ -187,7 +208,7 @@ static void run(const struct suite *s, const struct problem *d, float p[ROWS][BK
     const struct card_argument args[] = {
         {sizeof *m, m},     {sizeof *m, m + 1},           {sizeof *m, m + 2},
         {sizeof *m, m + 3}, {sizeof d->edge, &d->edge}, {sizeof d->length, &d->length}};
-    card_run(c, s->program, "bound", ITEMS, args, sizeof args / sizeof *args);
+    card_run(c, s->program[blocks], "bound", ITEMS, args, sizeof args / sizeof *args);
     card_read(c, m[0], fragments, sizeof fragments);
     card_read(c, m[2], state, 5 * sizeof *state);
     card_read(c, m[3], grown, ITEMS * sizeof *grown);
@@ -203,13 +224,15 @@ static void test_bound(void **state)
     uint64_t seed = test_seed();
     int looked_at[2] = {0, 0}, rose[2] = {0, 0};
     card_need(&s->card);
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int n = 0; n < BLOCKS * ROUNDS; n++) {
+        const bool blocks = n >= ROUNDS;
+        const int round = n % ROUNDS;
         static const float rises[] = {0, 40, 0, 300, 110};
         static struct problem d;
         static float p[ROWS][BK], states[5][ROWS];
         int grown[ITEMS] = {0};
-        draw_problem((enum kind)(round % KINDS), rises[round / KINDS % 5], &d, &seed);
-        run(s, &d, p, states, grown);
+        draw_problem((enum kind)(round % KINDS), blocks, rises[round / KINDS % 5], &d, &seed);
+        run(s, blocks, &d, p, states, grown);
         for (int item = 0; item < ITEMS; item++) {
             bool must, may;
             const bool turned = d.unit != 1; /* outputs change with the power of two of values */
@@ -235,8 +258,10 @@ static int setup(void **state)
     struct variant v;
     *state = &suite;
     card_open_or_emulate(&suite.card, 90, 90);
-    suite.program = card_build_named(&suite.card, text, sizeof text - 1,
-                                     "attn_bf16_kvint8_d64_causal_on_sm90_q64k80_lazy_widened", GPU_SM90, &v);
+    suite.program[0] = card_build_named(&suite.card, text, sizeof text - 1,
+                                        "attn_bf16_kvint8_d64_causal_on_sm90_q64k80_lazy_widened", GPU_SM90, &v);
+    suite.program[1] = card_build_named(&suite.card, text, sizeof text - 1,
+                                        "attn_f16_kvq8_0_d64_causal_on_sm90_q64k80_lazy_widened", GPU_SM90, &v);
     return 0;
 }
 

@@ -34,7 +34,7 @@
 #include "../kit/judge.h"
 #include "../kit/seed.h"
 
-enum { PROBLEMS = 4, VARIANTS = 8, NAMED = 42, NAMED_PROBLEMS = 2, LONG = 8, ODD = 3, ODD_PROBLEMS = 5,
+enum { PROBLEMS = 4, VARIANTS = 8, NAMED = 48, NAMED_PROBLEMS = 2, LONG = 8, ODD = 3, ODD_PROBLEMS = 5,
        CARD_PROBLEMS = 40, CARD_VARIANTS = 200, SOAK = 2000, TIMEOUT = 300,
        TWO_PARTS = 3 /* times as many problems where products have two parts */ };
 enum { WIDE = 4, MOST_PAIRS = 20000 }; /* every so many variants one of heads wider than 256; its pairs of queries and keys */
@@ -247,6 +247,12 @@ static int judge_named(void *arg, int index)
         "attn_f16_kvfp8_d48v80_causal_window_sink_packed_paged_on_sm90_q64k80_st3_widened",
         "attn_f16_kvint8_of32_d64v32_causal_packed_on_sm90_q192k80_lazy_widened",
         "attn_f16_kvfp8_d32v48_softcap_biasf16_mask_alibi_paged_on_sm90_q128k48_lazy_widened",
+        "attn_bf16_kvq8_0_d64_causal_on_sm90_q128k64_pingpong_lazy_widened",
+        "attn_bf16_kvq4_0_of32_d96v64_window_sink_packed_paged_on_sm90_q64k80_widened",
+        "attn_bf16_kvq8_0_d32v96_on_sm90_q192k48_lazy_widened",
+        "attn_bf16_kvq8_0_d256_causal_packed_paged_on_sm90_q64k64_lazy_widened",
+        "attn_f16_kvq8_0_of32_d64v32_causal_packed_on_sm90_q192k48_lazy_widened",
+        "attn_f16_kvq4_0_d32v96_softcap_biasf16_mask_alibi_paged_on_sm90_q128k48_lazy_widened",
         "attn_bf16_kvint8_d64_causal_on_sm80_q64k64_r32",
         "attn_f16_kvfp8_of32_d48v144_window_sink_packed_paged_on_sm80_q32k32_r16_s128_st3_lazy",
         "attn_bf16_kvfp8_d7v100_causal_softcap_packed_on_sm80_q64k48_r16_copyany",

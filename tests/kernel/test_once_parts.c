@@ -1,7 +1,7 @@
 /* test_once_parts.c - how isa sm90 widens narrow keys and values once for a launch (templates/opencl/sm90.once.t), alone in a
  * kernel of a few work-groups, every number compared: what tiles are taken, of sequences of unlike lengths, in pages and packed;
- * keys in Q's type; values in f16, with their scales where Q is in bf16; the records of tiles; and that nothing else is
- * written. What it is not: attention (test_emulated.c). On a card, else emulated. */
+ * keys in Q's type; values in f16, with their scales where Q is in bf16; blocks in one or two numbers of f16; the records of
+ * tiles; and that nothing else is written. What it is not: attention (test_emulated.c). On a card, else emulated. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,10 +33,12 @@ static const char text[] =
     "    const int item = get_local_id(0);\n"
     "    const struct wide widened = wide_of(&a, wide, done, taken);\n"
     "    const struct stored stored = {.k = (__global const ${TYPE_KV} *)k, .v = (__global const ${TYPE_KV} *)v,\n"
-    "        .k_scales = k_scales, .v_scales = v_scales, ${IN_PAGES ? \".pages = pages, \" : \"\"}\n"
-    "        .memory = wide, .a = &a, .y = &f};\n"
+    "% if SCALED\n"
+    "        .k_scales = k_scales, .v_scales = v_scales,\n"
+    "% end\n"
+    "        .y = &f, ${IN_PAGES ? \".pages = pages, \" : \"\"}.memory = wide, .a = &a};\n"
     "    const struct source source = {.memory = memory, .a = &a, .features = &f, .wide = widened,\n"
-    "        .even = is_even(f.k_scales_stride) && is_even(f.v_scales_stride)};\n"
+    "        ${SCALED ? \".even = is_even(f.k_scales_stride) && is_even(f.v_scales_stride)\" : \"\"}};\n"
     "    struct widener w = {.f = &source, .x = &stored, .kv_lens = kv_lens, .taken = taken + 2};\n"
     "    const int turned = item < 32 ? item + ${ITEMS - 32} : item - 32;\n"
     "% if PACKED\n"
@@ -55,7 +57,7 @@ static const char text[] =
     "}\n";
 
 enum {
-    KINDS = 11,
+    KINDS = 15,
     DRAWS = 4,
     SEQUENCES = 3,
     HEADS = 2,
@@ -64,6 +66,7 @@ enum {
     PAGES = SEQUENCES * (LONGEST / PAGE_ROWS + 1),
     ROWS = PAGES * PAGE_ROWS,
     DIM_MOST = 128,
+    BYTES_MOST = DIM_MOST / 32 * 34, /* of a row */
     TURN = 7,
     UNWRITTEN = 0xa5
 };
@@ -82,6 +85,10 @@ static const struct kind {
     {"attn_f16_kvint8_d32v16_paged_on_sm90_q128k48_widened", true},
     {"attn_f16_kvfp8_d64v16_on_sm90_q64k64_lazy_widened", true},
     {"attn_bf16_kvint8_d128v16_packed_on_sm90_q128k48_lazy_widened", true},
+    {"attn_bf16_kvq8_0_d64v96_sink_on_sm90_q64k80_lazy_widened", false},
+    {"attn_bf16_kvq4_0_d32v64_packed_paged_on_sm90_q192k32_widened", false},
+    {"attn_f16_kvq8_0_d96v32_paged_on_sm90_q128k48_lazy_widened", false},
+    {"attn_f16_kvq4_0_d128v32_packed_on_sm90_q64k64_lazy_widened", false},
 };
 
 struct suite {
@@ -90,17 +97,17 @@ struct suite {
     cl_program program[KINDS];
 };
 
-/* Keys or values, [row, head, element], and the rows' scales, [row, head]. */
+/* Keys or values, [row, head, element], and the rows' scales, [row, head], which blocks do not have. */
 struct rows {
-    int n;
-    uint8_t stored[ROWS * HEADS * DIM_MOST];
+    int n, bytes; /* of a row: numbers, and what they take */
+    uint8_t stored[ROWS * HEADS * BYTES_MOST];
     float scales[ROWS * HEADS];
 };
 struct problem {
     const struct variant *v;
     enum dtype kv;
-    bool even;
-    int bk;
+    bool even, blocks;
+    int bk, numbers[2]; /* numbers: that a key, or a value, becomes */
     long lens[SEQUENCES], queries[SEQUENCES], kv_starts[SEQUENCES + 1], q_starts[SEQUENCES + 1];
     int pages[PAGES];
     struct rows side[2];
@@ -109,9 +116,26 @@ struct problem {
     int64_t bytes, done_bytes, v_behind;
 };
 
+/* Any whole numbers; scales are alike, or far apart, or there are blocks of zeros with huge ones. */
+static void draw_blocks(const struct problem *d, struct rows *x, uint64_t *seed)
+{
+    const int size = (int)dtype_size(d->kv), wild = (int)random_below(seed, 3);
+    for (uint8_t *at = x->stored; at < x->stored + ROWS * HEADS * x->bytes; at += size) {
+        const bool zeros = wild == 2 && random_below(seed, 20) == 0, signs = wild && random_below(seed, 60) == 0;
+        const float scale = ldexpf(1 + (float)random_below(seed, 1024) / 1024, -(int)random_below(seed, wild ? 12 : 2));
+        for (int i = 2; i < size; i++)
+            at[i] = zeros ? (d->kv == DTYPE_Q4_0 ? 0x88 : 0) : (uint8_t)random_below(seed, 256);
+        dtype_store(DTYPE_F16, at, 0, zeros ? (random_below(seed, 2) ? 0 : 65504) : signs ? -scale : scale);
+    }
+}
+
 static void draw_rows(struct problem *d, struct rows *x, int n, uint64_t *seed)
 {
-    x->n = n;
+    x->n = n, x->bytes = n / dtype_values(d->kv) * (int)dtype_size(d->kv);
+    if (d->blocks) {
+        draw_blocks(d, x, seed);
+        return;
+    }
     for (int i = 0; i < ROWS * HEADS * n; i++) /* any number, but for fp8's NaN */
         x->stored[i] = (uint8_t)(random_below(seed, 127) | random_below(seed, 2) << 7);
     const int wild = (int)random_below(seed, 3); /* scales are alike, or far apart, or there are rows of zeros with huge ones */
@@ -130,6 +154,9 @@ static void draw_problem(const struct kind *kind, const struct variant *v, int d
     const bool paged = v->field[F_PAGED], packed = v->field[F_PACKED];
     memset(d, 0, sizeof *d);
     d->v = v, d->kv = variant_dtype_kv(v), d->even = kind->even, d->bk = v->field[F_TILE_K];
+    d->blocks = dtype_values(d->kv) > 1;
+    for (int i = 0; i < 2; i++)
+        d->numbers[i] = attn_cl_numbers(i, d->blocks, v->field[F_DTYPE] == DTYPE_BF16);
     long longest = 0;
     for (int b = 0; b < SEQUENCES; b++) {
         d->lens[b] = b == draw % SEQUENCES ? LONGEST : random_below(seed, 4) ? random_below(seed, LONGEST) : 0;
@@ -152,13 +179,13 @@ static void draw_problem(const struct kind *kind, const struct variant *v, int d
     for (int i = 0; i < 2; i++) {
         attn_cl_int64 *const stride = i ? d->a.v_stride : d->a.k_stride;
         attn_cl_int64 *const scale = i ? d->f.v_scales_stride : d->f.k_scales_stride;
-        const long n = d->side[i].n;
+        const long n = d->side[i].n / dtype_values(d->kv);
         stride[0] = of_batch * HEADS * n, stride[1] = n, stride[2] = HEADS * n;
         scale[0] = d->even ? 0 : of_batch * HEADS, scale[1] = 1, scale[2] = d->even ? 0 : HEADS;
     }
     struct attn_cl_args seen;
-    d->bytes = attn_cl_widened(&d->a, d->side[0].n, d->side[1].n, d->bk, d->v->field[F_DTYPE] == DTYPE_BF16, &d->done_bytes,
-                               &seen, &d->v_behind);
+    d->bytes = attn_cl_widened(&d->a, d->side[0].n, d->side[1].n, d->bk, d->blocks, d->v->field[F_DTYPE] == DTYPE_BF16,
+                               &d->done_bytes, &seen, &d->v_behind);
 }
 
 /* Where key j of a sequence is stored. */
@@ -199,10 +226,38 @@ static void run(const struct suite *s, int which, struct problem *d, size_t grou
         c->cl->api.clReleaseMemObject(m[i]);
 }
 
+/* Where a key of a head is among widened ones, or a value, in rows; which: of the numbers that it becomes. */
+static long wide_row(const struct problem *d, int i, int b, int g, int which, long j)
+{
+    return ((b * HEADS + g) * d->numbers[i] + which) * d->a.kv_len + j;
+}
+
+/* A row of blocks: its numbers, over the units of record, as one number of f16 or as two, whose sum they are. */
+static void check_row_of_blocks(const struct problem *d, const uint8_t *wide, int b, int g, long j, const float *record)
+{
+    const long at = row_of(d, b, j) * HEADS + g;
+    for (int i = 0; i < 2; i++) {
+        const struct rows *const x = &d->side[i];
+        const uint8_t *const from = wide + (i ? d->v_behind : 0);
+        const float unit = record[i ? 0 : 2];
+        float number[DIM_MOST];
+        narrow_load(d->kv, x->stored + at * x->bytes, x->n, number);
+        for (int c = 0; c < x->n; c++) {
+            const float got = dtype_load(DTYPE_F16, from, wide_row(d, i, b, g, 0, j) * x->n + c);
+            const float rest = d->numbers[i] > 1 ? dtype_load(DTYPE_F16, from, wide_row(d, i, b, g, 1, j) * x->n + c) : 0;
+            const double want = (double)number[c] / (double)unit, off = fabs((double)got + (double)rest - want);
+            const double lost = fabs(want) * 0x1p-11 + 0x1p-25; /* by one number of f16 */
+            if (!(off <= (d->numbers[i] > 1 ? 0x1p-25 : lost)) || !(fabs((double)rest) <= lost))
+                fail_msg("sequence %d, head %d, %s %ld, element %d: %g and %g; expected %g", b, g, i ? "value" : "key", j, c,
+                         (double)got, (double)rest, want);
+        }
+    }
+}
+
 /* A row of a tile whose values are to be multiplied by `unit`, or of all if they are even. */
 static void check_row(const struct problem *d, const uint8_t *wide, int b, int g, long j, float unit)
 {
-    const long at = row_of(d, b, j) * HEADS + g, to = (b * HEADS + g) * d->a.kv_len + j;
+    const long at = row_of(d, b, j) * HEADS + g, to = wide_row(d, 0, b, g, 0, j);
     for (int i = 0; i < 2; i++) {
         const struct rows *const x = &d->side[i];
         float number[DIM_MOST];
@@ -265,6 +320,37 @@ static void check_longest(const struct problem *d, float got, float largest, int
                  tile, (double)got, longest, stored, (double)largest);
 }
 
+/* The record of a tile of blocks: the units of its values and of its keys, every eighth power of two, over which no number is too
+ * large for f16, and the largest is not small; and, for kernels with lazy, how long a key is at most over that unit. */
+static void check_units(const struct problem *d, const float *record, int b, int g, long tile)
+{
+    double longest = 0;
+    for (int i = 0; i < 2; i++) {
+        const struct rows *const x = &d->side[i];
+        const float unit = record[i ? 0 : 2];
+        double largest = 0;
+        int exponent;
+        for (long j = tile * d->bk; j < (tile + 1) * d->bk && j < d->lens[b]; j++) {
+            float number[DIM_MOST];
+            double sum = 0;
+            narrow_load(d->kv, x->stored + (row_of(d, b, j) * HEADS + g) * x->bytes, x->n, number);
+            for (int c = 0; c < x->n; c++) {
+                const double y = (double)number[c] / (double)unit;
+                largest = fmax(largest, fabs(y)), sum += y * y;
+            }
+            longest = i ? longest : fmax(longest, sqrt(sum));
+        }
+        const float one = frexpf(unit, &exponent);
+        if (one != 0.5f || (exponent + 126 + (d->kv == DTYPE_Q4_0 ? 4 : 0)) % 8 != 0 || !(largest <= 0x1p15) ||
+            (largest > 0 && largest < 1))
+            fail_msg("sequence %d, head %d, tile %ld: the unit of %s is %g, and the largest of them is %g times that", b, g, tile,
+                     i ? "values" : "keys", (double)unit, largest);
+    }
+    if (d->v->field[F_LAZY] &&
+        !((double)record[1] >= longest && (double)record[1] <= (longest * 1.03 + 0.01) * sqrt(d->side[0].n / 8.0)))
+        fail_msg("sequence %d, head %d, tile %ld: a bound of keys is %g, the longest %g", b, g, tile, (double)record[1], longest);
+}
+
 /* The record of a tile: the scales of its keys, which kernels with lazy multiply by the scale of all, and of which they want the
  * largest; and what its values are to be multiplied by. */
 static void check_record(const struct problem *d, const float *record, int b, int g, long tile)
@@ -301,22 +387,29 @@ static void check_tile(const struct problem *d, const uint8_t *wide, const uint3
     const long keys = d->lens[b], tiles = (d->a.kv_len + d->bk - 1) / d->bk, at = (b * HEADS + g) * tiles + tile;
     const long first = tile * d->bk;
     const bool is = (first < keys || tile == 0) && (d->queries[b] > 0 || !d->v->field[F_PACKED]);
-    const size_t size = (d->v->field[F_DTYPE] == DTYPE_BF16 ? 4 : 8) * (size_t)d->bk + 16;
+    const size_t size = (size_t)(d->blocks ? 0 : (d->v->field[F_DTYPE] == DTYPE_BF16 ? 4 : 8) * d->bk) + 16;
     float record[2 * LONGEST + 4];
     memcpy(record, wide + (size_t)d->bytes - (size_t)(SEQUENCES * HEADS * tiles - at) * size, size);
     if (done[at] != (is ? TURN + 1 : 0))
         fail_msg("sequence %d, head %d, tile %ld: told %u", b, g, tile, done[at]);
     for (int r = 0; is && r < d->bk && first + r < keys; r++)
-        check_row(d, wide, b, g, first + r, record[d->bk]);
-    if (is && !d->even)
+        if (d->blocks)
+            check_row_of_blocks(d, wide, b, g, first + r, record);
+        else
+            check_row(d, wide, b, g, first + r, record[d->bk]);
+    if (is && d->blocks)
+        check_units(d, record, b, g, tile);
+    else if (is && !d->even)
         check_record(d, record, b, g, tile);
     else if (is && d->v->field[F_LAZY])
         check_longest(d, record[d->bk + 1], 1, b, g, tile);
     for (long j = is ? keys : first; j < first + d->bk && j < d->a.kv_len; j++) /* where there is no key */
-        for (int i = 0; j >= first && i < 2; i++)
-            for (int c = 0; c < 2 * d->side[i].n; c++)
-                if (wide[(i ? d->v_behind : 0) + ((b * HEADS + g) * d->a.kv_len + j) * 2 * d->side[i].n + c] != UNWRITTEN)
+        for (int side = 0; j >= first && side < 4; side++) {
+            const int i = side / 2, which = side % 2, bytes = 2 * d->side[i].n;
+            for (int c = 0; which < d->numbers[i] && c < bytes; c++)
+                if (wide[(i ? d->v_behind : 0) + wide_row(d, i, b, g, which, j) * bytes + c] != UNWRITTEN)
                     fail_msg("sequence %d, head %d: row %ld of %ld was written", b, g, j, keys);
+        }
 }
 
 static void test_widening(void **state)

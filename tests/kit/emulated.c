@@ -347,7 +347,7 @@ void emulated_begin(const struct variant *v)
                                        .columns = (variant_head_dim_v(v) + 7) / 8 * 8};
     facts.products = v->field[F_ISA] == ISA_SM90 ? 16 : 8;
     facts.bits = v->field[F_ISA] == ISA_SM90 ? 2 : 1;
-    facts.type_scores = v->field[F_WIDENED] ? facts.type : emulated_type_of_p();
+    facts.type_scores = v->field[F_WIDENED] && dtype_values(facts.type_kv) == 1 ? facts.type : emulated_type_of_p();
     if (v->field[F_ISA] == ISA_SM90 && facts.columns > 256) /* which two warpgroups share, by boxes of 64 */
         facts.columns = (facts.columns + 127) / 128 * 64;
 }

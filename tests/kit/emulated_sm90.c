@@ -276,6 +276,23 @@ uint times(uint x, uint y)
     return emulated_two(DTYPE_F16, dtype_load(DTYPE_F16, h, 0) * dtype_load(DTYPE_F16, h, 2),
                         dtype_load(DTYPE_F16, h, 1) * dtype_load(DTYPE_F16, h, 3));
 }
+uint left_of_products(uint x, uint y, uint z)
+{
+    const uint three[3] = {x, y, z};
+    const uint16_t *h = (const uint16_t *)(const void *)three;
+    float left[2];
+    for (int i = 0; i < 2; i++) /* products of f16, and what is left of them, are exact in float */
+        left[i] = dtype_load(DTYPE_F16, h, i) * dtype_load(DTYPE_F16, h, i + 2) - dtype_load(DTYPE_F16, h, i + 4);
+    return emulated_two(DTYPE_F16, left[0], left[1]);
+}
+int add_squares_of_bytes(int sum, uint four)
+{
+    for (int i = 0; i < 4; i++) {
+        const int x = (int8_t)(four >> 8 * i);
+        sum += x * x;
+    }
+    return sum;
+}
 void widened_apart(uint *y, uint four)
 {
     widened(y, (four & 0xff0000ff) | (four & 0xff00) << 8 | (four >> 8 & 0xff00));
@@ -508,7 +525,7 @@ float root(float x)
 }
 float add_squares(float sum, uint two)
 {
-    const float low = half_of(emulated_facts()->type, two, 0), high = half_of(emulated_facts()->type, two, 1);
+    const float low = half_of(emulated_facts()->type_scores, two, 0), high = half_of(emulated_facts()->type_scores, two, 1);
     return fmaf(low, low, fmaf(high, high, sum));
 }
 uint larger_squares(uint most, const uint *y)

@@ -223,7 +223,9 @@ static void test_pairs(void **state)
                   "q128k128_st1_pingpong_lazy"},
                  {4, 16, 16, 8192, 8192, "bf16_kvint8_d128_causal", "q128k128_pingpong_lazy_widened", "q128k128_st1_pingpong_lazy"},
                  {1, 64, 8, 256, 32768, "bf16_kvint8_d128_causal_paged", "q128k128_lazy_widened", "q128k128_st1_pingpong_lazy"},
-                 {1, 16, 16, 512, 65536, "bf16_kvint8_d128", "q64k144_lazy_widened", "q128k64_s8192_lazy"}};
+                 {1, 16, 16, 512, 65536, "bf16_kvint8_d128", "q64k144_lazy_widened", "q128k64_s8192_lazy"},
+                 /* keys that are two numbers leave room for smaller tiles: 0.96 times */
+                 {4, 16, 16, 4096, 4096, "bf16_kvq8_0_d128_causal", "q192k80_lazy_widened", "q128k96_lazy_widened"}};
     (void)state;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         struct variant v[2];

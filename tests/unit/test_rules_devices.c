@@ -29,7 +29,7 @@ static void test_rules_of_sm90(void **state)
         {"tile.q must be 64 where head_dim.v is more than 256: two warpgroups share the columns of its output",
          ISA_SM90,
          {{F_DTYPE, DTYPE_F16}, {F_HEAD_DIM, 264}}},
-        {"isa sm90 does not widen q8_0 and q4_0; dtype.kv must be another type",
+        {"isa sm90 widens q8_0 and q4_0 once for a launch; widened must be true, or dtype.kv another type",
          ISA_SM90,
          {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_Q4_0}}},
         {"narrow K and V are widened for head_dim of at most 256",
@@ -197,7 +197,7 @@ static void test_rules_of_both_levels(void **state)
 {
     static const struct rule_case cases[] = {
         {"widened belongs to isa sm90", ISA_SM80, {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_INT8}, {F_WIDENED, 1}}},
-        {"widened is for K and V of int8 and fp8; dtype.kv must be one of them",
+        {"widened is for K and V of int8, fp8, q8_0 and q4_0; dtype.kv must be one of them",
          ISA_SM90,
          {{F_DTYPE, DTYPE_BF16}, {F_WIDENED, 1}}},
         {"widened goes with loop persistent, and not with split",

@@ -21,6 +21,8 @@ static const char *const launched[] = {
     "attn_bf16_d64_packed_paged_on_sm90_q64k64_s2048",
     "attn_bf16_kvint8_d64_causal_on_sm90_q128k64",
     "attn_bf16_kvint8_d64_paged_on_sm90_q128k64_widened",
+    "attn_bf16_kvq8_0_d64_on_sm90_q128k64_widened",
+    "attn_f16_kvq4_0_d64_packed_paged_on_sm90_q64k64_widened",
     "attn_f32_kvint8_d64_paged_on_portable_q64k64_r4x2u4",
     "attn_f32_d64_on_portable_q64k64_r4x2u4",
     "attn_f32_d64_biasf32_packed_paged_on_portable_q64k64_r4x2u4",

@@ -13,6 +13,8 @@
     {.dtype = B_BF16, .head_dim = 64, .packed = 1, .paged = 1},
     {.dtype = B_BF16, .dtype_kv = B_INT8, .dtype_o = B_BF16, .head_dim = 64, .causal = 1},
     {.dtype = B_BF16, .dtype_kv = B_INT8, .dtype_o = B_BF16, .head_dim = 64, .paged = 1},
+    {.dtype = B_BF16, .dtype_kv = B_Q8_0, .dtype_o = B_BF16, .head_dim = 64},
+    {.dtype = B_F16, .dtype_kv = B_Q4_0, .dtype_o = B_F16, .head_dim = 64, .packed = 1, .paged = 1},
     {.dtype_kv = B_INT8, .head_dim = 64, .paged = 1},
     {.head_dim = 64},
     {.head_dim = 64, .bias = B_F32, .packed = 1, .paged = 1},
