@@ -60,6 +60,7 @@ int gpu_make_maps(const struct gpu_source *s, const struct attn_cl_args *args, c
         return -1;
     const struct attn_cl_args *a = s->widened ? &widened.args : args;
     const int element_kv = s->widened ? 2 : s->element_kv;
+    const bool raw = s->values > 1 && !s->widened; /* kernels copy blocks as they lie, without a map */
     const long at[4] = {a->q_at, a->k_at, a->v_at, a->o_at};
     const int numbers[2] = {attn_cl_numbers(0, s->values > 1, s->bf16), attn_cl_numbers(1, s->values > 1, s->bf16)};
     struct attn_cl_tensor tensor[4];
@@ -73,7 +74,7 @@ int gpu_make_maps(const struct gpu_source *s, const struct attn_cl_args *args, c
             return -1;
         if (i == 3 && s->element_o != s->element) /* which the copy engine does not write */
             continue;
-        if (!rows && !*box) /* rows are copied one by one, which gpu_check_rows checks */
+        if (!rows && (raw || !*box)) /* rows are copied one by one, which gpu_check_rows checks */
             continue;
         if (tma_map(&tensor[i], words, err) != 0)
             return -1;

@@ -144,17 +144,18 @@ static double hopper_wide_step(const struct variant *v, const struct shape *s)
     return product + (single ? 0.27 * late + 0.3 * capped : 0.3 * softmax);
 }
 
-/* The cycles of a Hopper multiprocessor in which the keys and values of a tile, so many bytes of narrow numbers, become f16, as
+/* The cycles of a Hopper multiprocessor in which the keys and values of a tile, so many narrow numbers, become f16, as
  * measured on an H200: by warps that put them into shared memory, and have fewer registers beside two warpgroups; or by each warp
- * for itself, products and softmax of a few queries included. 0: they need not. */
-static double hopper_widening(const struct variant *v, double bytes)
+ * for itself, products and softmax of a few queries included, in 1.6 times the time where they are in blocks. 0: they need not. */
+static double hopper_widening(const struct variant *v, double numbers)
 {
     const int32_t q = v->field[F_TILE_Q];
     if (!variant_is_narrow(v) || v->field[F_WIDENED])
         return 0;
     if (q == 16)
-        return bytes / (v->field[F_TILE_K] < 128 ? 24 : 34) + 600 - (v->field[F_LAZY] ? variant_head_dim_v(v) / 2 : 0);
-    return bytes / (q == 64 ? 9 : 6.5);
+        return numbers / (v->field[F_TILE_K] < 128 ? 24 : 34) * (dtype_values(variant_dtype_kv(v)) > 1 ? 1.6 : 1) + 600 -
+               (v->field[F_LAZY] ? variant_head_dim_v(v) / 2 : 0);
+    return numbers / (q == 64 ? 9 : 6.5);
 }
 
 /* The cycles in which so many work-groups widen the keys and values of a launch once, as measured on an H200: three warps of each
@@ -221,6 +222,13 @@ static double over(const struct variant *v, double compute, double memory)
     return larger(compute, memory) + seen * (compute < memory ? compute : memory);
 }
 
+/* The bytes of one number of K and V, with what a block has beside its numbers. */
+static double kv_bytes(const struct variant *v)
+{
+    const enum dtype t = variant_dtype_kv(v);
+    return (double)dtype_size(t) / dtype_values(t);
+}
+
 /* The same if keys are split: a unit of work is a tile of rows, of all heads that share a KV head, and some keys.
  * Memory gives all units together 2500 bytes per cycle, one of them at most 64, or 20 if it is in pages, and each tile arrives
  * 1400 cycles after it was requested. */
@@ -239,7 +247,7 @@ static double hopper_split_cycles(const struct variant *v, const struct tune_tar
     const double all = tiles * splits * (double)t->batch * t->heads / group, busy = all < units ? all : units;
     const double product = 2 * s.bq * s.bk * (up(s.d, 16) + up(s.dv, 8)) / 4096;
     const double softmax = s.bq * s.bk * hopper_score(v) + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
-    const double bytes = s.bk * (s.d + s.dv) * (double)dtype_size(variant_dtype_kv(v)), widening = hopper_widening(v, bytes);
+    const double bytes = s.bk * (s.d + s.dv) * kv_bytes(v), widening = hopper_widening(v, s.bk * (s.d + s.dv));
     /* Several tiles of rows took 1.15 to 1.55 times as long as without splits where heads are wide. */
     const double wide = (variant_is_wide(v) ? hopper_wide_step(v, &s) * (tiles > 2 ? 1.2 : 1) : product + softmax) + 330;
     /* On an H200 two such kernels took 1.07 and 1.56 ms; without the factor this would add up to 0.82 and 1.22 ms. */
@@ -257,13 +265,6 @@ static double hopper_split_cycles(const struct variant *v, const struct tune_tar
     const double last = turns > 1 ? (steps * late + 1500 + left) / unit : 1;
     const double waves = target_stands_for_more(t) && turns > 1 ? all / units + 0.1 : turns - 1 + last;
     return unit * waves * units / ((double)t->batch * t->heads);
-}
-
-/* The bytes of one number of K and V, with what a block has beside its numbers. */
-static double kv_bytes(const struct variant *v)
-{
-    const enum dtype t = variant_dtype_kv(v);
-    return (double)dtype_size(t) / dtype_values(t);
 }
 
 /* Whether all warps of a group of isa sm80 widen narrow keys and values together, to shared memory; else each does so for itself,

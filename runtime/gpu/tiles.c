@@ -29,7 +29,7 @@ int gpu_check_rows(const struct gpu_source *s, const struct attn_cl_args *a, con
                    struct gen_error *err)
 {
     const struct gpu_sides q = sides_of_q(a, f), kv = gpu_sides_of_kv(s, a, f);
-    const int wide = 8, narrow = s->element_kv == 1 ? 16 : wide; /* elements in 16 bytes */
+    const int wide = 8, narrow = s->values > 1 ? 1 : s->element_kv == 1 ? 16 : wide; /* elements in 16 bytes; blocks lie anywhere */
     const struct {
         const char *name;
         const long *stride, at, count[3];

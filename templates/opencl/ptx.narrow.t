@@ -79,7 +79,27 @@ INLINED void widened(uint *y, uint four)
 }
 % end
 % if ISA == "sm80" or FEW
-% if NARROW_BY > 1
+% if RAW
+/* Of a block, two bytes and two bytes: the numbers of the first of each, and those of the second, as f16, exactly.${DTYPE_KV == "q4_0" ? " Behind those of the lower" : ""}
+% if DTYPE_KV == "q4_0"
+ * halves of bytes come those of the upper halves, in the same order. 1024 and the number and 8, less both; or 16 times the number and 8, over 16. */
+INLINED void open_bytes(uint *y, ushort low, ushort high)
+{
+    __asm__("{.reg .b32 a, b, c, d, e; prmt.b32 a, %4, %5, 0x6420; prmt.b32 b, %4, %5, 0x6521; lop3.b32 c, a, 0x000f000f, 0x64006400, 0xea;"
+        "lop3.b32 d, b, 0x000f000f, 0x64006400, 0xea; lop3.b32 a, a, 0x00f000f0, 0x64006400, 0xea; lop3.b32 b, b, 0x00f000f0, 0x64006400, 0xea;"
+        "mov.b32 e, 0x64086408; sub.rn.f16x2 %0, c, e; sub.rn.f16x2 %1, d, e; mov.b32 c, 0x2c002c00; mov.b32 d, 0xd480d480;"
+        "fma.rn.f16x2 %2, a, c, d; fma.rn.f16x2 %3, b, c, d;}"
+        : "=&r"(y[0]), "=&r"(y[1]), "=&r"(y[2]), "=r"(y[3]) : "r"((uint)low), "r"((uint)high));
+}
+% else
+ * 1024 and the number and 128, less both. */
+INLINED void open_bytes(uint *y, ushort low, ushort high)
+{
+    __asm__("{.reg .b32 a, b, c; prmt.b32 a, %2, %3, 0x6420; prmt.b32 b, %2, %3, 0x6521; mov.b32 c, 0x64806480; xor.b32 a, a, c; xor.b32 b, b, c;"
+        "sub.rn.f16x2 %0, a, c; sub.rn.f16x2 %1, b, c;}" : "=&r"(y[0]), "=r"(y[1]) : "r"((uint)low), "r"((uint)high));
+}
+% end
+% elif NARROW_BY > 1
 INLINED void widened_apart(uint *y, uint four) /* the first and the third of them; and the other two */
 {
     y[0] = widened_upper(four << 8), y[1] = widened_upper(four);

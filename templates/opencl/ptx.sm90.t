@@ -65,6 +65,14 @@ INLINED void copies_arrive(uint bar)
 % if NARROW
 % include "opencl/ptx.narrow.t"
 % end
+% if RAW
+/* A copy of so many bytes in a row by the copy engine. */
+INLINED void bytes_load_once(uint to, __global const void *from, uint bytes, uint bar, ulong policy)
+{
+    __asm__ volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;"
+        :: "r"(to), "l"((ulong)from), "r"(bytes), "r"(bar), "l"(policy) : "memory");
+}
+% end
 % if WIDENED
 % include "opencl/ptx.narrow.t"
 /* A copy of so many bytes in a row by the copy engine. */

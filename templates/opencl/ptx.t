@@ -1,6 +1,7 @@
 %# Instructions that every level of NVIDIA's tensor cores uses, as functions. Addresses in shared memory are 32 bits.
 %# FETCHES: whether keys and values are fetched before the launches ahead have ended; see sm90.cl.t.
 % let FETCHES = defined(FETCHES) ? FETCHES : 0
+% let RAW = defined(RAW) ? RAW : 0
 #define INLINED ${INLINED}
 
 /* The number of this work-group; all groups are in one row. get_group_id would add the contents of a register that OpenCL's
@@ -90,7 +91,7 @@ INLINED int lanes_with(int x) /* the number of lanes in which x is not 0 */
     return y;
 }
 % end
-% if WALKS or BOUNDED
+% if WALKS or BOUNDED or RAW
 INLINED int most_in_warp(int x)
 {
     int y;

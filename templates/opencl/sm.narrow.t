@@ -23,9 +23,9 @@ INLINED void round_rest(uint *rest, const float *s, const uint *p) /* what is le
 }
 
 % end
-% if ISA == "sm80" or FEW
 %# The fragments of 16 rows that a warp has.
 % let ROWS_16 = ISA == "sm80" ? FR : 1
+% if (ISA == "sm80" or FEW) and not RAW
 /* S of 16 keys += Q K^T, of 16 columns, or of 32 if words is 4. Q has ${ISA == "sm80" ? "columns in the order of order_queries" : "columns as take_queries has them"}; the scores of
  * the next fragment come so many elements behind those of this one. */
 INLINED void add_scores(float *s, const int apart, const uint *q, uint at, const int words)

@@ -12,6 +12,8 @@
 % let BLOCKS = type_values(DTYPE_KV) > 1
 %# Where they are widened once for a launch (sm90.once.t), what is copied and multiplied is not narrow any more.
 % let NARROW = (SCALED or BLOCKS) and not WIDENED
+%# On isa sm90 rows in blocks come to shared memory as they lie, and a warp takes what it multiplies from there, two bytes at a time.
+% let RAW = NARROW and BLOCKS and ISA == "sm90"
 % assert not WIDENED or ISA == "sm90", "widened belongs to isa sm90"
 % assert not WIDENED or SCALED or BLOCKS, "widened is for K and V of int8, fp8, q8_0 and q4_0; dtype.kv must be one of them"
 % assert not WIDENED or LOOP == "persistent" and not SPLIT, "widened goes with loop persistent, and not with split"

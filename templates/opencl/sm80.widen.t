@@ -2,46 +2,8 @@
 %# 128 columns as they were stored, load_matrices4 reads them as it reads rows of 16 bits.
 % if BLOCKS
 
-/* s += t times the scales of the keys: products of 16 keys over the columns of block c. */
-INLINED void add_block(float *s, const float *t, const struct worker *p, int c, int n)
-{
-    #pragma unroll
-    for (int e = 0; e < 2; e++) {
-        const float2 y = *(__local const float2 *)(K_SCALES(p) + c * ${BK} + 16 * n + 8 * e + 2 * (p->lane & 3));
-        #pragma unroll
-        for (int f = 0; f < ${FR}; f++) {
-            float *const to = s + f * ${NS} + 8 * n + 4 * e;
-            const float *const of = t + 8 * f + 4 * e;
-            to[0] = fma(of[0], y.x, to[0]), to[1] = fma(of[1], y.y, to[1]);
-            to[2] = fma(of[2], y.x, to[2]), to[3] = fma(of[3], y.y, to[3]);
-        }
-    }
-}
-
-% let INVERSES = INVARIANT ? "const float *" : "float"
-/* Probabilities of 16 keys times the scales of block c of their values, and times inverse, in f16${RESTS ? "; and what is left of them beside that" : ""}. */
-INLINED void weigh_block(uint *w, ${RESTS ? "uint *rest, " : ""}const float *s, ${INVERSES}${INVARIANT ? "" : " "}inverse, const struct worker *p, int c, int n)
-{
-    #pragma unroll
-    for (int e = 0; e < 2; e++) {
-        const float2 y = *(__local const float2 *)(V_SCALES(p) + c * ${BK} + 16 * n + 8 * e + 2 * (p->lane & 3));
-        #pragma unroll
-        for (int f = 0; f < ${FR}; f++)
-            #pragma unroll
-            for (int r = 0; r < 2; r++) {
-                const float *const of = s + f * ${NS} + 8 * n + 4 * e + 2 * r;
-% if INVARIANT
-                const float low = of[0] * (of[0] > 0.0f ? y.x * inverse[2 * f + r] : 0.0f), high = of[1] * (of[1] > 0.0f ? y.y * inverse[2 * f + r] : 0.0f);
-% else
-                const float low = of[0] * (y.x * inverse), high = of[1] * (y.y * inverse);
-% end
-                w[4 * f + 2 * e + r] = rounded(low, high);
-% if RESTS
-                rest[4 * f + 2 * e + r] = remainders(low, high, w[4 * f + 2 * e + r]);
-% end
-            }
-    }
-}
+% let SCALES_APART = BK
+% include "opencl/sm.blocks.t"
 % end
 
 /* S = Q K^T, of stored numbers${BLOCKS ? " times the scales of their blocks" : ""}. */
@@ -94,7 +56,7 @@ INLINED void scores(float *s, ${Q_STAYS ? "const uint *q, " : ""}const struct wo
 % else
             add_scores(t, 8, a, at + n * 16 * width, words);
 % end
-            add_block(s, t, p, c / 2, n);
+            add_block(s, t, p, c / 2, n, 16);
 % else
             add_scores(${SUM} + 8 * n, ${NS}, a, at + n * 16 * width, words);
 % end
@@ -125,7 +87,7 @@ INLINED void values(float *out, const uint *w${RESTS ? ", const uint *rest" : ""
 % end
 % if BLOCKS
             uint w[${4*FR}]${RESTS ? ", rest[" : ""}${RESTS ? 4*FR : ""}${RESTS ? "]" : ""};
-            weigh_block(w, ${RESTS ? "rest, " : ""}s, inverse, p, c / 2, n);
+            weigh_block(w, ${RESTS ? "rest, " : ""}s, inverse, p, c / 2, n, 16);
 % if WIDENS
             #pragma unroll
             for (int d = 0; d < 2; d++) {

@@ -21,7 +21,7 @@
 %# Whether a kernel begins with memory that launches before it may still be writing; and, where it does not, whether it meanwhile fetches
 %# keys and values, whose places the launch's parameters say.
 % let READS_FIRST = not MAPS_WHOLE or PACKED or WIDENED
-% let FETCHES = SPLIT and AWAITS_LAUNCHES and not READS_FIRST and not PAGED
+% let FETCHES = SPLIT and AWAITS_LAUNCHES and not READS_FIRST and not PAGED and not RAW
 % include "opencl/begin.t"
 % include "opencl/ptx.t"
 % include "opencl/ptx.sm90.t"
@@ -177,7 +177,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % if WIDENED
         from.wide = widened, from.head = -1${SCALED ? ", from.even = even" : ""};
 % end
-% if NARROW
+% if NARROW and SCALED
         from.k_scales = k_scales, from.v_scales = v_scales;
 % if not FEW
         from.even = is_even(f.k_scales_stride) && is_even(f.v_scales_stride);
@@ -186,9 +186,11 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % if PACKED and SPLIT
         from.q_rows = q;
 % end
+% if PAGED or RAW
+        from.k_rows = k, from.v_rows = v${PAGED ? ", from.pages = pages, from.box = maps.box;" : ";"}
+% end
 % if PAGED
-        from.k_rows = k, from.v_rows = v, from.pages = pages, from.box = maps.box;
-% if NARROW
+% if NARROW and not RAW
         from.boxes = maps.box ? ${BK} / maps.box : 0;
 % end
 % end

@@ -44,7 +44,9 @@ struct source {
     int head, sure, top; /* of that KV head of that sequence these tiles of keys are known to be widened */
 % end
 % if NARROW
+% if SCALED
     __global const float *k_scales, *v_scales;
+% end
     uint nr; /* narrow tiles so far${FEW ? ", of keys and of values: the place of the next one" : ""} */
 % if not FEW
     int even; /* whether scales are no matter of tiles; see is_even */
@@ -53,11 +55,13 @@ struct source {
 % if PACKED and SPLIT
     __global const ${TYPE} *q_rows;
 % end
-% if PAGED
+% if PAGED or RAW
     __global const ${TYPE_KV} *k_rows, *v_rows;
+% end
+% if PAGED
     __global const int *pages; /* of all sequences */
     int box;                   /* keys of a box; 0: keys are gathered, row by row */
-% if NARROW
+% if NARROW and not RAW
     int boxes;                 /* of a tile */
 % end
     struct place before, last, next; /* where this lane's box lies: for the keys before the last, whose values are due; for the last keys; and for the next */
@@ -165,6 +169,7 @@ INLINED void find_boxes(struct source *f, const struct tile *x, int j, const int
     f->next = place_of(f, x, max(j - 1, 0) * ${BK} + f->lane * f->box);
 }
 
+% if not RAW
 /* Loads the keys of tile j, or their values, in boxes, one for each lane. Their bytes are announced elsewhere. */
 INLINED void load_boxes(const struct source *f, struct place at, int head, uint to, ulong map, const int boxes, uint bar)
 {
@@ -172,6 +177,7 @@ INLINED void load_boxes(const struct source *f, struct place at, int head, uint 
         for (int c = 0; c < boxes; c++)
             ${LOAD_KV}(to + c * ${BK*128} + f->lane * f->box * 128, map, 64 * c, at.row, head, at.page, bar${POLICY});
 }
+% end
 
 % if not NARROW
 /* Copies row by row, 16 bytes at a time, with zeros where there is no key. */
@@ -200,7 +206,9 @@ INLINED void gather(const struct source *f, const struct tile *x, int j, uint to
 }
 % end
 % end
-% if NARROW
+% if RAW
+% include "opencl/sm90.blocks.t"
+% elif NARROW
 % include "opencl/sm90.narrow.t"
 % else
 

@@ -2,6 +2,10 @@
 %# of a slice and STRIP keys of each tile, which it widens by itself; it has maxima, sums and output of its own until all keys of a unit
 %# are done. For a product it does not matter which columns a work-item has, if they are the same on both sides: so it takes four stored
 %# numbers of a row at a time, and columns of output come in the order that the head of the file says.
+%# Of four columns the first and the third come first where numbers of blocks do.
+% let FIRST_Q = RAW ? "((y.x & 0xffff) | y.y << 16)" : "y.x"
+% let SECOND_Q = RAW ? "(y.x >> 16 | (y.y & 0xffff0000u))" : "y.y"
+% let NEXT = RAW ? "the next but one" : "the next"
 
 /* What row lane/4 + 8*r of the queries has in columns 16*c + 4*(lane%4) and the three behind. */
 INLINED uint2 query_at(const struct worker *x, int c, int r)
@@ -32,15 +36,15 @@ INLINED void fit_queries(float *by, float *unit, const struct worker *x)
 }
 
 % end
-/* The queries as left operands${FITS ? ", in f16" : ""}: word 4*c + r has columns 16*c + 4*(lane%4) and the next of row lane/4 + 8*r, and word
+/* The queries as left operands${FITS ? ", in f16" : ""}: word 4*c + r has columns 16*c + 4*(lane%4) and ${NEXT} of row lane/4 + 8*r, and
 % if SHARED_FEW
- * 4*c + 2 + r the two behind them. All warps have them in one place, where they are until the last of the unit's keys. */
+ * word 4*c + 2 + r the two behind them. All warps have them in one place, where they are until the last of the unit's keys. */
 #define QUERIES_AT ((__local uint4 *)(memory + ${AT_SCALES + 128*WARPS}))
 INLINED void take_queries(const struct worker *x, ${FITS ? "float *unit, " : ""}int negative)
 {
     __local uchar *const memory = x->memory;
 % else
- * 4*c + 2 + r the two behind them. */
+ * word 4*c + 2 + r ${RAW ? "those behind each" : "the two behind them"}. */
 INLINED void take_queries(uint *q, const struct worker *x, ${FITS ? "float *unit, " : ""}int negative)
 {
 % end
@@ -60,9 +64,9 @@ INLINED void take_queries(uint *q, const struct worker *x, ${FITS ? "float *unit
             const uint2 y = query_at(x, c, r);
 % let Q_WORD = SHARED_FEW ? "r" : "4 * c + r"
 % if FITS
-            q[${Q_WORD}] = fitted(y.x, negative ? -by[r] : by[r]), q[${Q_WORD} + 2] = fitted(y.y, negative ? -by[r] : by[r]);
+            q[${Q_WORD}] = fitted(${FIRST_Q}, negative ? -by[r] : by[r]), q[${Q_WORD} + 2] = fitted(${SECOND_Q}, negative ? -by[r] : by[r]);
 % else
-            q[${Q_WORD}] = y.x ^ (negative ? 0x80008000 : 0), q[${Q_WORD} + 2] = y.y ^ (negative ? 0x80008000 : 0);
+            q[${Q_WORD}] = ${FIRST_Q} ^ (negative ? 0x80008000 : 0), q[${Q_WORD} + 2] = ${SECOND_Q} ^ (negative ? 0x80008000 : 0);
 % end
         }
 % if SHARED_FEW
@@ -72,6 +76,97 @@ INLINED void take_queries(uint *q, const struct worker *x, ${FITS ? "float *unit
 % end
 }
 
+% if RAW
+#define K_SCALES(x) ((__local float *)((x)->memory + ${AT_STRIPS}) + (x)->strip * ${STRIP*max(HD, HDV)/32})
+#define V_SCALES(x) K_SCALES(x)
+% let SCALES_APART = STRIP
+% include "opencl/sm.blocks.t"
+
+/* Puts the scales of the warp's rows of a place where products read them, with zeros from row `end` on; the largest one's magnitude. */
+INLINED float settle_scales(const struct worker *x, uint n, const int blocks, int end)
+{
+    const uint shared = x->shared;
+    __local const uchar *const place = x->memory + (PLACE_AT(n) - shared);
+    __local const int *const begins = (__local const int *)(x->memory + (PAIRS_AT(n) - shared)) + STRIP * x->strip;
+    int top = 0;
+    warp_sync(); /* all have read those that were there */
+    #pragma unroll
+    for (int i = 0; i < STRIP * blocks; i += 32) {
+        const int key = (i + x->lane) % STRIP, block = (i + x->lane) / STRIP;
+        if (STRIP * blocks % 32 != 0 && block >= blocks)
+            continue;
+        const float y = key < end ? of_f16(*(__local const ushort *)(place + begins[key] + block * ${UNIT})) : 0.0f;
+        K_SCALES(x)[i + x->lane] = y;
+        top = max(top, as_int(fabs(y)));
+    }
+    warp_sync();
+    return as_float(most_in_warp(top));
+}
+
+/* Numbers of two places in blocks, as open_bytes has them: of the first 16 columns, and then of the last 16. Bytes lie at any even place. */
+INLINED void open_block(uint *y, __local const uchar *low, __local const uchar *high)
+{
+    open_bytes(y, *(__local const ushort *)low, *(__local const ushort *)high);
+% if DTYPE_KV == "q8_0"
+    open_bytes(y + 2, *(__local const ushort *)(low + 16), *(__local const ushort *)(high + 16));
+% end
+}
+
+/* S = Q K^T of the warp's keys in a place of the ring, which their scales multiply. */
+INLINED void strip_scores(float *s, const uint *q, const struct worker *x, uint n, const int rows)
+{
+    const uint shared = x->shared;
+    __local const uchar *const place = x->memory + (PLACE_AT(n) - shared) + 2 + 4 * (x->lane & 3);
+    __local const int *const begins = (__local const int *)(x->memory + (PAIRS_AT(n) - shared)) + STRIP * x->strip + x->lane / 4;
+    #pragma unroll
+    for (int m = 0; m < ${NS}; m++)
+        s[m] = 0.0f;
+    #pragma unroll
+    for (int m = 0; m < ${STRIP/16}; m++) { /* of 16 keys */
+        __local const uchar *const keys[2] = {place + begins[16 * m], place + begins[16 * m + 8]};
+        #pragma unroll
+        for (int c = 0; c < ${HD/32}; c++) { /* and of a block of columns */
+            float t[8];
+            #pragma unroll
+            for (int e = 0; e < 2; e++) {
+                uint y[4];
+                open_block(y, keys[e] + c * ${UNIT}, keys[e] + c * ${UNIT} + 2);
+                t[4 * e] = t[4 * e + 1] = t[4 * e + 2] = t[4 * e + 3] = 0.0f;
+                multiply(t + 4 * e, q + 8 * c, y);
+                multiply(t + 4 * e, q + 8 * c + 4, y + 2);
+            }
+            add_block(s, t, x, c, m, rows);
+        }
+    }
+}
+
+/* O += P V of the warp's keys; probabilities are multiplied by the scales of a block of columns before they are rounded. */
+INLINED void strip_values(float *out, const float *s, const struct worker *x, uint n, const int rows)
+{
+    const uint shared = x->shared;
+    __local const uchar *const place = x->memory + (PLACE_AT(n) - shared) + 2 + x->lane / 4 * 2;
+    __local const int *const begins = (__local const int *)(x->memory + (PAIRS_AT(n) - shared)) + STRIP * x->strip + 2 * (x->lane & 3);
+    #pragma unroll
+    for (int m = 0; m < ${STRIP/16}; m++) {
+        __local const uchar *const values[4] = {place + begins[16 * m], place + begins[16 * m + 1], place + begins[16 * m + 8], place + begins[16 * m + 9]};
+        #pragma unroll
+        for (int c = 0; c < ${HDV/32}; c++) {
+            uint first[4], last[4], p[4]${RESTS ? ", rest[4]" : ""}; /* of the first eight keys and of the others */
+            weigh_block(p, ${RESTS ? "rest, " : ""}s, 1.0f, x, c, m, rows);
+            open_block(first, values[0] + c * ${UNIT}, values[1] + c * ${UNIT});
+            open_block(last, values[2] + c * ${UNIT}, values[3] + c * ${UNIT});
+            #pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const uint y[2] = {first[i], last[i]};
+                multiply(out + 16 * c + 4 * i, p, y);
+% if RESTS
+                multiply(out + 16 * c + 4 * i, rest, y);
+% end
+            }
+        }
+    }
+}
+% else
 /* S = Q K^T of the warp's keys in a tile of the ring. */
 INLINED void strip_scores(float *s, ${SHARED_FEW ? "" : "const uint *q, "}const struct worker *x, uint k)
 {
@@ -133,6 +228,7 @@ INLINED float scale_strip(float *s, struct worker *x)
     weigh(s, y, rows_from_here(x));
     return by;
 }
+% end
 
 /* All keys of tile n are done: puts together what the warps have, and leaves it for the splits' merge or, if there is one split, in
  * memory. Whoever comes last with a split merges them all; who stays, since there is no other tile, waits a while and helps. */
@@ -239,7 +335,11 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
     const uint shared = x->shared;
     __local uchar *const memory = x->memory;
     float s[${NS}], out[${NO}], fix[2]${FITS ? ", unit[2]" : ""};
+% if RAW
+    uint q[${HD/4}];
+% else
     uint ${SHARED_FEW ? "" : "q["}${SHARED_FEW ? "" : HD/4}${SHARED_FEW ? "" : "], "}p[${NS/2}]${RESTS ? ", rest[" : ""}${RESTS ? NS/2 : ""}${RESTS ? "]" : ""};
+% end
     await(Q_FULL(0, x->nq), Q_ROUND(x->nq));
     while (TILE_AT(0, x->nq)->count > 0) {
         struct row_states rows = {{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
@@ -259,8 +359,22 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
             masks_of_tile(masks, x, j, a, f);
 % end
             await(PLACE_FULL(x->nk), PLACE_ROUND(x->nk));
+% if RAW
+            const int end = TILE_AT(0, x->nq)->keys - j * ${BK} - STRIP * x->strip;
+            settle_scales(x, x->nk, ${HD/32}, end);
+            if (rows_from_here(x) > 8)
+                strip_scores(s, q, x, x->nk, 16);
+            else
+                strip_scores(s, q, x, x->nk, 8);
+% if UNITS
+            #pragma unroll
+            for (int n = 0; n < ${NS}; n++)
+                s[n] *= unit[n / 2 % 2];
+% end
+% else
             strip_scores(s, ${SHARED_FEW ? "" : "q, "}x, PLACE_AT(x->nk));
             scale_scores(s, x${UNITS ? ", unit" : ""});
+% end
 % if SOFTCAP
             cap(s, x->ratio, rows_from_here(x));
 % end
@@ -274,10 +388,18 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
                 arrive(PLACE_EMPTY(x->nk));
             x->nk++;
             await(PLACE_FULL(x->nk), PLACE_ROUND(x->nk));
+% if RAW
+            float inverse;
+            const float by = fit_scales(settle_scales(x, x->nk, ${HDV/32}, end), &x->unit, &inverse);
+            #pragma unroll
+            for (int n = 0; n < ${NS}; n++)
+                s[n] *= inverse;
+% else
             const float by = scale_strip(s, x);
             round_all(p, s);
 % if RESTS
             round_rest(rest, s, p);
+% end
 % end
             if (grown || by != 1.0f) {
                 fix[0] = grown ? fix[0] * by : by, fix[1] = grown ? fix[1] * by : by;
@@ -287,7 +409,14 @@ INLINED void consume(struct worker *x, const struct attn_cl_args *a, __global fl
             if (TILE_AT(0, x->nq)->keys < j * ${BK} + ${STRIP_FROM}STRIP)
                 clear_strip(x, PLACE_AT(x->nk), TILE_AT(0, x->nq)->keys - j * ${BK});
 % end
+% if RAW
+            if (rows_from_here(x) > 8)
+                strip_values(out, s, x, x->nk, 16);
+            else
+                strip_values(out, s, x, x->nk, 8);
+% else
             strip_values(out, p, ${RESTS ? "rest, " : ""}x, PLACE_AT(x->nk));
+% end
             warp_sync();
             if (x->lane == 0)
                 arrive(PLACE_EMPTY(x->nk));

@@ -14,7 +14,7 @@
 % else
  * A work-group of ${ITEMS} work-items computes ${BQ} queries of one head, ${BK} keys at a time${PERSISTENT ? ", then takes the next tile" : ""}. A tile
 % end
- * takes ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*(NARROW ? 1 : 2)} bytes of K and V; a consumer's work-item holds ${NS} scores and ${NO} elements of output.
+ * takes ${2*BQ*BK*(HD + HDV)} flops and ${RAW ? BK*(K_BYTES + V_BYTES) : BK*(HD + HDV)*(NARROW ? 1 : 2)} bytes of K and V; a consumer's work-item holds ${NS} scores and ${NO} elements of output.
 % if SHARES
  * The two warpgroups share the columns of output: the first multiplies ${DV} of them and makes all scores and probabilities, which it
  * tells the second.
@@ -43,7 +43,7 @@
  * cuTensorMapEncodeTiled over [batch, head, row, element], of boxes of 64 elements by 64 rows (Q, O) or ${BK} (K, V), with
  * 128 bytes of swizzle; room is ${MAPS_WHOLE ? "128 bytes, all zeros before the first launch" : PERSISTENT ? "128 bytes and 512 a group, all zeros before the first launch" : "640 bytes"}, and for one launch at a time. Rows
 % end
- * lie whole 16 bytes apart; lengths are below 2^30. Where has_lse or has_lens is 0 any buffer may stand for lse or kv_lens. O must not overlap the inputs. A row that sees no key gives O = 0 and LSE = -inf.${FEATURES or WIDENED ? "" : " */"}
+ * lie whole 16 bytes apart; lengths are below 2^30. Where has_lse or has_lens is 0 any buffer may stand for lse or kv_lens. O must not overlap the inputs. A row that sees no key gives O = 0 and LSE = -inf.${FEATURES or RAW or WIDENED ? "" : " */"}
 % if PACKED
  * Packed sequences: q_len and kv_len are those of the longest ones, or more; only the kernel reads where sequences begin. It finds
  * a tile's sequence by itself, those with many keys first, so that groups may be fewer than tiles, or more. Maps of a packed side have a batch of 1; how many rows there are the kernel puts in.${MAPS_WHOLE ? " room has 512 bytes more a group." : ""}
@@ -57,7 +57,12 @@
  * and are a multiple of 8. Where there is no such number box is 0, and rows are copied one by one. Rows of a page that are no
  * keys may be read.
 % end
-% if FEW
+% if RAW
+ * K and V are ${DTYPE_KV}, in ggml's layout of blocks of 32 numbers behind a scale in f16, and may begin and lie anywhere; strides count blocks.
+ * Each of ${WARPS} warps takes ${STRIP} keys of a tile and widens them to f16, exactly, in registers; sums over the columns of a block of keys, and
+ * probabilities for each block of values, are multiplied by these scales. The warps put together what they have when a unit ends. Rows of
+ * O are written one by one. Maps of K, V and O are not read. What lies in the same 16 bytes as a row of K or V may be read.${FEATURES ? "" : " */"}
+% elif FEW
  * K and V are ${DTYPE_KV}, and a number is the stored one times its row's scale: each of ${WARPS} warps takes ${STRIP} keys of a tile and widens them
  * to f16, exactly, in registers; scores are multiplied by the scales of keys and probabilities by those of values. The warps put
  * together what they have when a unit ends. Rows of O are written one by one, and its map is not read. Maps of K and V are of

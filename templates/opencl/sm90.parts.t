@@ -7,7 +7,7 @@ struct worker {
     uint shared;
     __local uchar *memory;
     int w, ${SHARES ? "part, " : FEW ? "strip, " : ""}warp, lane;${SHARES ? " /* part: which columns of output it has, the first half or the rest */" : FEW ? " /* strip: which keys of each tile it has */" : ""}
-    float scale${QUICK ? ", rise" : ""}${SOFTCAP ? ", ratio" : ""}${SCALED or K_TWO ? (INVARIANT ? ", unit[2]" : ", unit") : ""};${SCALED or K_TWO ? (INVARIANT ? " /* unit: what a row's output is to be multiplied by */" : " /* unit: what output is to be multiplied by */") : ""}
+    float scale${QUICK ? ", rise" : ""}${SOFTCAP ? ", ratio" : ""}${SCALED or K_TWO ? (INVARIANT ? ", unit[2]" : ", unit") : RAW ? ", unit" : ""};${SCALED or K_TWO or RAW ? (INVARIANT ? " /* unit: what a row's output is to be multiplied by */" : " /* unit: what output is to be multiplied by */") : ""}
 % if SCALED and not FEW
     int even_k, even_v; /* see is_even */
     float ${RESTS or WIDENED ? "key_scale, " : ""}value_scale; /* where these are even */

@@ -29,7 +29,7 @@
 % assert not WIDE or not SCALED and not BLOCKS, "narrow K and V are widened for head_dim of at most 256"
 % assert not WIDE or BQ < 192, "tile.q must be 64 or 128 where head_dim is more than 256"
 % assert BK % 16 == 0 and BK <= 256, "tile.k must be a multiple of 16 and at most 256, as wgmma's sides are"
-% assert not BLOCKS or WIDENED, "isa sm90 widens q8_0 and q4_0 once for a launch; widened must be true, or dtype.kv another type"
+% assert not BLOCKS or WIDENED or FEW and not WIDE, "isa sm90 takes q8_0 and q4_0 widened, or for few queries; widened must be true, tile.q 16, or dtype.kv another type"
 % assert COPY == "tma", "copy must be tma where one warp copies for all; plain and async go with loop joint"
 % assert SPLIT == 0 or LOOP == "persistent", "split needs work-groups that stay; loop must be persistent"
 % assert not UNSWIZZLED and not SHARED_Q, "unswizzled and shared_q belong to isa sm80: wgmma reads swizzled shared memory anyway"
@@ -81,8 +81,14 @@
 % let TILE_BYTES = PACKED ? (SPLIT ? 96 + 32*(WINDOW or ALIBI) : 64) : SPLIT and (WINDOW or ALIBI) ? 64 : FROM ? 48 : 32
 % let TILES = SHARES ? (PACKED ? 6 : 8) : 4
 % let ROOM = 232448
-% let PLACE = NARROW ? BK*128*ceil_div(max(HD, HDV), 128) : 0
+%# Rows in blocks are copied with what lies around them in the same 16 bytes, where they are not copied together; a place then has where
+%# each row begins, and no scales. As floats the scales of the keys, or of the values, that a warp multiplies stand in a place of the warp's own.
+% let UNIT = BLOCKS ? type_bytes(DTYPE_KV) : 1
+% let K_BYTES = RAW ? HD/32*UNIT : 0
+% let V_BYTES = RAW ? HDV/32*UNIT : 0
+% let PLACE = RAW ? BK*16*((max(K_BYTES, V_BYTES) + 29)/16) : NARROW ? BK*128*ceil_div(max(HD, HDV), 128) : 0
 % let PAIRS = NARROW ? (FEW ? 4 : 8)*BK : 0
+% let STRIPS = RAW ? 4*BK*max(HD, HDV)/32 : 0
 % let SCALES = NARROW ? PAIRS + 16 : 0
 %# Where each warp has keys of its own: for its 16 rows two numbers, and 32 columns of output.
 % let MEETING = WARPS*16*(8 + 4*32)
@@ -94,7 +100,7 @@
 % let RECORDS = ST + 1
 % let TOPS_BYTES = 2*128*(WG + 1)/8*(BLOCKS ? 2 : 1)
 % let JOBS = WIDENED ? 16 + 16*PACKED + TOPS_BYTES + (BLOCKS ? 0 : 4*BK) + IN_PAGES*8*BK : 0
-% let NOTES = RING*(PLACE + PAIRS + 16) + (FEW ? MEETING : 3*SCALES) + RECORDS*RECORD + JOBS
+% let NOTES = RING*(PLACE + PAIRS + 16) + STRIPS + (FEW ? MEETING : 3*SCALES) + RECORDS*RECORD + JOBS
 %# A place in the ring holds keys or values. The second warpgroup's product may read one box more than values have.
 % let KV_PLACE = BK*128*max(HB, SHARES ? 2*OB : VB)
 % let K_PLACE = INSIDE ? KV_PLACE : (1 + K_TWO)*K_TILE
@@ -119,7 +125,8 @@
 % let AT_PAIRS = AT_RING + RING*PLACE
 % let AT_SCALES = AT_PAIRS + RING*PAIRS
 % let AT_NOTES = AT_SCALES + (FEW ? MEETING : 3*SCALES)
-% let AT_RECORDS = AT_NOTES + RING*16
+% let AT_STRIPS = AT_NOTES + RING*16
+% let AT_RECORDS = AT_STRIPS + STRIPS
 % let AT_JOBS = AT_RECORDS + RECORDS*RECORD
 % let AT_BAR = AT_JOBS + JOBS
 % let AT_TILE = AT_BAR + round_up(8*(2*QS*WG + 4*ST + 1 + 2*RING + 2*SHARES), TILE_BYTES)
@@ -135,7 +142,7 @@
 %# Where each warp has keys of its own, all have the same queries: in registers, unless a wide output leaves too few of these. Then they are
 %# in shared memory, in a part of what the warps need when they meet, and as many as two products take are in registers.
 % let HELD = NO + NS + STRIP/4 + 48 + RESTS*NS/2
-% let SHARED_FEW = FEW and HELD + HD/4 > REGS
+% let SHARED_FEW = FEW and not RAW and HELD + HD/4 > REGS
 % assert NO + NS + (FEW ? (SHARED_FEW ? 8 : HD/4) + STRIP/4 + 48 : WIDE and SERIAL ? max(BK/4, HALVES*NS) + 32 : HALVES*NS + BK/4 + 32) + RESTS*NS/2 <= REGS + (WIDENED or WG == 3 and VALUES_APART ? 4 : 0), "a work-item needs more registers than it has; tile.k must be smaller, or tile.q at most 128"
 % let ITEMS = 128*(CW + FEEDERS)
 %# Where no product is under way beside exponentials, wide values are multiplied before the next scores, and their place is given back

@@ -133,6 +133,7 @@ static void test_to_the_end(void **state)
                                         "attn_f16_d64_on_sm90_q128k64_loopjoint",
                                         "attn_bf16_d64_causal_window_softcap_biasbf16_mask_alibi_sink_on_sm90_q128k64",
                                         "attn_bf16_kvint8_d64_paged_on_sm90_q16k64_s2048",
+                                        "attn_bf16_kvq8_0_d64_paged_on_sm90_q16k64_s2048",
                                         "attn_bf16_d128_causal_on_sm80_q128k32_r32_lazy",
                                         "attn_f16_d64_causal_on_sm80_q64k32_r16_st1_copyplain",
                                         "attn_bf16_d100_causal_window_sink_packed_paged_on_sm80_q16k32_r16_s512_copyany",

@@ -34,7 +34,7 @@
 #include "../kit/judge.h"
 #include "../kit/seed.h"
 
-enum { PROBLEMS = 4, VARIANTS = 8, NAMED = 48, NAMED_PROBLEMS = 2, LONG = 8, ODD = 3, ODD_PROBLEMS = 5,
+enum { PROBLEMS = 4, VARIANTS = 8, NAMED = 54, NAMED_PROBLEMS = 2, LONG = 8, ODD = 3, ODD_PROBLEMS = 5,
        CARD_PROBLEMS = 40, CARD_VARIANTS = 200, SOAK = 2000, TIMEOUT = 300,
        TWO_PARTS = 3 /* times as many problems where products have two parts */ };
 enum { WIDE = 4, MOST_PAIRS = 20000 }; /* every so many variants one of heads wider than 256; its pairs of queries and keys */
@@ -260,6 +260,12 @@ static int judge_named(void *arg, int index)
         "attn_f16_kvint8_d33v17_biasf16_mask_alibi_paged_on_sm80_q16k64_r16_s256_copyany",
         "attn_bf16_kvq8_0_d96v64_causal_packed_paged_on_sm80_q32k64_r16_s256",
         "attn_f16_kvq4_0_of32_d32v320_window_softcap_sink_on_sm80_q64k32_r16_lazy",
+        "attn_bf16_kvq8_0_d128_on_sm90_q16k128_s512_st4",
+        "attn_bf16_kvq8_0_d64v96_causal_packed_paged_on_sm90_q16k64_s512_st3_lazy",
+        "attn_f16_kvq8_0_of32_d32v128_window_sink_paged_on_sm90_q16k128_s512",
+        "attn_bf16_kvq4_0_of32_d96v32_softcap_biasf32_mask_alibi_on_sm90_q16k256_s512_st1_lazy",
+        "attn_f16_kvq4_0_of32_d64_causal_packed_on_sm90_q16k64_s512_st4",
+        "attn_bf16_kvq4_0_d128_paged_on_sm90_q16k128_s512_st6",
         "attn_f16_kvbf16_d64_causal_on_sm80_q64k64_r16",
         "attn_bf16_kvf16_of32_d72v40_window_sink_packed_on_sm80_q128k32_r32",
         "attn_f16_kvbf16_d7v100_softcap_paged_on_sm80_q32k48_r16_copyany",

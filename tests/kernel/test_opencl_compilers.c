@@ -307,6 +307,8 @@ static void test_tensor_cores_without_a_device(void **state)
         "attn_bf16_kvint8_d128_causal_on_sm90_q128k64_pingpong_lazy",
         "attn_f16_kvfp8_d128_causal_on_sm90_q128k64_lazy",
         "attn_f16_kvfp8_d128_causal_paged_on_sm90_q16k128_s1024",
+        "attn_bf16_kvq8_0_d128_causal_packed_paged_on_sm90_q16k128_s1024_st4",
+        "attn_f16_kvq4_0_d128_on_sm90_q16k256_s2048",
         "attn_bf16_kvq8_0_d128_causal_on_sm90_q128k96_pingpong_lazy_widened",
     };
     if (!has("clang")) {

@@ -41,6 +41,7 @@ static const char *const variants[] = {
     "attn_bf16_kvq8_0_d64_on_sm90_q128k64_lazy_widened",
     "attn_f16_kvq4_0_d64_paged_on_sm90_q128k64_widened",
     "attn_bf16_kvint8_d64_paged_on_sm90_q16k64_s2048",
+    "attn_bf16_kvq8_0_d64_on_sm90_q16k64_s2048",
     "attn_bf16_kvint8_d64_causal_on_sm90_q128k64",
     "attn_f16_kvfp8_d128_causal_on_sm90_q128k64_lazy",
 };

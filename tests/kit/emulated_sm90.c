@@ -297,6 +297,16 @@ void widened_apart(uint *y, uint four)
 {
     widened(y, (four & 0xff0000ff) | (four & 0xff00) << 8 | (four >> 8 & 0xff00));
 }
+void open_bytes(uint *y, uint16_t low, uint16_t high)
+{
+    const uint both = low | (uint)high << 16, less = 0x08080808;
+    const uint sides[2] = {(both & 0x0f0f0f0f) ^ less, (both >> 4 & 0x0f0f0f0f) ^ less};
+    if (emulated_facts()->type_kv == DTYPE_Q8_0)
+        widened_apart(y, both);
+    else
+        for (int i = 0; i < 2; i++) /* 8 less, as a signed byte */
+            widened_apart(y + 2 * i, sides[i] | (sides[i] & less) * 30);
+}
 static uint box_bytes(ulong64 map, bool heads)
 {
     const struct box_map m = map_of(map);
@@ -319,6 +329,11 @@ void bytes_load(uint to, const void *from, uint bytes, uint bar)
         abort();
     }
     begin_copy((struct copy){.what = BYTES_LOAD, .from = from, .shared = to, .bar = bar, .bytes = bytes});
+}
+void bytes_load_once(uint to, const void *from, uint bytes, uint bar, ulong64 policy)
+{
+    (void)policy;
+    bytes_load(to, from, bytes, bar);
 }
 void box_store(ulong64 map, int column, int row, int head, int sequence, uint from)
 {

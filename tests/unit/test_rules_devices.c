@@ -29,7 +29,7 @@ static void test_rules_of_sm90(void **state)
         {"tile.q must be 64 where head_dim.v is more than 256: two warpgroups share the columns of its output",
          ISA_SM90,
          {{F_DTYPE, DTYPE_F16}, {F_HEAD_DIM, 264}}},
-        {"isa sm90 widens q8_0 and q4_0 once for a launch; widened must be true, or dtype.kv another type",
+        {"isa sm90 takes q8_0 and q4_0 widened, or for few queries; widened must be true, tile.q 16, or dtype.kv another type",
          ISA_SM90,
          {{F_DTYPE, DTYPE_BF16}, {F_DTYPE_KV, KV_Q4_0}}},
         {"narrow K and V are widened for head_dim of at most 256",
