@@ -43,8 +43,9 @@
  *     another isa.
  * 11. What f16 loses of a small probability times the scale of its value, on the tensor cores. That depends on the power of two by
  *     which scales are divided, and that on the largest scale of a tile, which may be of a key that the row does not see: here each
- *     row has a power of its own, by the keys that it sees. On sm80 narrow keys and values are always widened by all warps
- *     together, since warps that do so alone take columns in another order.
+ *     row has a power of its own, by the keys that it sees. Values of f32 have such scales, too, a power of two for each row.
+ *     On sm80 narrow keys and values are always widened by all warps together, since warps that do so alone take columns in
+ *     another order.
  *
  * 12. Exponentials by the table of isa avx512bf16. Kernels of few queries and all others have it on the same conditions, which
  *     are of the problem. What is too small becomes a number that products read as 0, and so does a key that a row does not
@@ -80,23 +81,25 @@ static const struct fixed {
     enum isa isa;
     int widest;
     int32_t tile_k, split, lazy;
-    bool narrow; /* for narrow K and V alone */
+    enum { ALL, NARROW, F32 } of; /* for narrow K and V alone, or for f32 */
 } rules[] = {
-    {ISA_C, ANY, 64, SPLIT_C, 0, false},
-    {ISA_AVX2, ANY, 128, SPLIT_C, 0, false},
-    {ISA_AVX512, ANY, 256, SPLIT_C, 0, false},
-    {ISA_AVX512BF16, ANY, 256, SPLIT_C, 0, false},
-    {ISA_AMX, ANY, 1024, SPLIT_C, 0, false},
-    {ISA_NEON, ANY, 64, SPLIT_C, 0, false},
-    {ISA_NEONBF16, ANY, 64, SPLIT_C, 0, false},
-    {ISA_PORTABLE, ANY, 64, 0, 0, false},
-    {ISA_SM90, 64, 128, SPLIT_SM90, 1, true}, /* more keys of wider rows do not fit the registers */
-    {ISA_SM90, 128, 64, SPLIT_SM90, 1, true},
-    {ISA_SM90, ANY, 32, SPLIT_SM90, 1, true},
-    {ISA_SM90, 128, 128, SPLIT_SM90, 1, false},
-    {ISA_SM90, ANY, 64, SPLIT_SM90, 1, false},
-    {ISA_SM80, ANY, 32, 0, 1, true},
-    {ISA_SM80, ANY, 64, 0, 1, false},
+    {ISA_C, ANY, 64, SPLIT_C, 0, ALL},
+    {ISA_AVX2, ANY, 128, SPLIT_C, 0, ALL},
+    {ISA_AVX512, ANY, 256, SPLIT_C, 0, ALL},
+    {ISA_AVX512BF16, ANY, 256, SPLIT_C, 0, ALL},
+    {ISA_AMX, ANY, 1024, SPLIT_C, 0, ALL},
+    {ISA_NEON, ANY, 64, SPLIT_C, 0, ALL},
+    {ISA_NEONBF16, ANY, 64, SPLIT_C, 0, ALL},
+    {ISA_PORTABLE, ANY, 64, 0, 0, ALL},
+    {ISA_SM90, 64, 128, SPLIT_SM90, 1, NARROW}, /* more keys of wider rows do not fit the registers */
+    {ISA_SM90, 128, 64, SPLIT_SM90, 1, NARROW},
+    {ISA_SM90, ANY, 32, SPLIT_SM90, 1, NARROW},
+    {ISA_SM90, 128, 128, SPLIT_SM90, 1, ALL},
+    {ISA_SM90, ANY, 64, SPLIT_SM90, 1, ALL},
+    {ISA_SM80, ANY, 32, 0, 1, NARROW},
+    {ISA_SM80, 128, 64, 0, 1, ALL},
+    {ISA_SM80, ANY, 32, 0, 1, F32}, /* which takes twice the shared memory */
+    {ISA_SM80, ANY, 64, 0, 1, ALL},
 };
 
 static const struct fixed *rule_of(const struct variant *v)
@@ -104,7 +107,7 @@ static const struct fixed *rule_of(const struct variant *v)
     const int32_t *f = v->field, widest = f[F_HEAD_DIM_V] > f[F_HEAD_DIM] ? f[F_HEAD_DIM_V] : f[F_HEAD_DIM];
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
         if ((int32_t)rules[i].isa == f[F_ISA] && widest <= rules[i].widest &&
-            (!rules[i].narrow || variant_is_narrow(v)))
+            (rules[i].of == ALL || (rules[i].of == NARROW ? variant_is_narrow(v) : f[F_DTYPE] == DTYPE_F32)))
             return &rules[i];
     return NULL;
 }

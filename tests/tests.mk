@@ -33,7 +33,7 @@ starved = malloc calloc realloc aligned_alloc strdup strndup asprintf free mmap 
 $(BIN)/tests/unit/test_allocation $(BIN)/tests/unit/test_threads: private LDFLAGS += $(starved:%=-Wl,--wrap=%)
 
 # Kernels that it loads call its functions.
-calling = emulated invariant sm80_parts narrow_parts sm90_parts split_parts strip_parts once_parts bound_parts fit_parts
+calling = emulated invariant sm80_parts narrow_parts twofold_parts sm90_parts split_parts strip_parts once_parts bound_parts fit_parts
 $(calling:%=$(BIN)/tests/kernel/test_%): private LDFLAGS += -rdynamic
 
 # Libraries of CUDA for machines without a card, found by the test that asks for them.

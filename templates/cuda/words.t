@@ -21,6 +21,7 @@
 % let INLINED = "FUNCTION"
 % let FUNCTION = "FUNCTION"
 % let FLOAT2 = "make_float2"
+% let UINT2 = (defined(ISA) ? ISA : "portable") == "portable" ? "uint2" : "make_uint2"
 % let UINT4 = (defined(ISA) ? ISA : "portable") == "portable" ? "uint4" : "make_uint4"
 % let FLOAT4 = (defined(ISA) ? ISA : "portable") == "portable" ? "float4" : "make_float4"
 % let LONG2 = "long2"

@@ -32,6 +32,9 @@ ${KERNEL}(${ITEMS}, 1, 1)${KERNEL_END} void attn_peak(__global float *out, const
 % let PACKED = 0
 % let PAGED = 0
 % let NARROW = 0
+% let FITTED = 0
+% let TWOFOLD = 0
+% let RESTS = 0
 % let WIDENED = 0
 % let T_SCORES = T
 % let BLOCKS = 0

@@ -32,15 +32,6 @@ INLINED int add_squares_of_bytes(int sum, uint four) /* of four bytes with signs
     return y;
 }
 % end
-% if RESTS
-INLINED uint remainders(float low, float high, uint two) /* what two numbers of f16 lack of these, as f16 */
-{
-    uint y;
-    __asm__("{.reg .b16 a, b; .reg .f32 c, d; mov.b32 {a, b}, %3; cvt.f32.f16 c, a; cvt.f32.f16 d, b; sub.rn.f32 c, %1, c;"
-        "sub.rn.f32 d, %2, d; cvt.rn.f16x2.f32 %0, d, c;}" : "=r"(y) : "f"(low), "f"(high), "r"(two));
-    return y;
-}
-% end
 /* Four narrow numbers as four of f16, ${NARROW_BY > 1 ? "each divided by 256, which is exact" : "exactly"}. */
 % if DTYPE_KV != "fp8"
 INLINED void widened_bytes(uint *y, uint four, const uint low, const uint high) /* which bytes: 1024 and the number and 128, less both */

@@ -74,9 +74,9 @@ INLINED void copies_commit(void) /* all copies begun since the last commit becom
 {
     __asm__ volatile("cp.async.commit_group;" ::: "memory");
 }
-INLINED void copies_wait(void) /* waits until all groups but the last ${ST - 2} are complete */
+INLINED void copies_wait(void) /* waits until all groups but the last ${ST - 2 - AHEAD} are complete */
 {
-    __asm__ volatile("cp.async.wait_group ${ST - 2};" ::: "memory");
+    __asm__ volatile("cp.async.wait_group ${ST - 2 - AHEAD};" ::: "memory");
 }
 % end
 % if not WGMMA

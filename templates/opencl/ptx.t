@@ -59,7 +59,7 @@ INLINED int in_warp(int x) /* whether x is not 0 in any lane */
         : "=r"(y) : "r"(x));
     return y;
 }
-% if PACKED or PAGED or NARROW or WIDENED
+% if PACKED or PAGED or FITTED or WIDENED
 INLINED long here(long x) /* x; what is computed from it is not kept across a loop, for lack of registers */
 {
     long y;
@@ -91,7 +91,7 @@ INLINED int lanes_with(int x) /* the number of lanes in which x is not 0 */
     return y;
 }
 % end
-% if WALKS or BOUNDED or RAW
+% if WALKS or BOUNDED or RAW or TWOFOLD
 INLINED int most_in_warp(int x)
 {
     int y;
@@ -170,6 +170,15 @@ INLINED uint rounded(float low, float high) /* two elements of ${T} */
     __asm__("cvt.rn.${T}x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
     return y;
 }
+% if RESTS
+INLINED uint remainders(float low, float high, uint two) /* what two numbers of f16 lack of these, as f16 */
+{
+    uint y;
+    __asm__("{.reg .b16 a, b; .reg .f32 c, d; mov.b32 {a, b}, %3; cvt.f32.f16 c, a; cvt.f32.f16 d, b; sub.rn.f32 c, %1, c;"
+        "sub.rn.f32 d, %2, d; cvt.rn.f16x2.f32 %0, d, c;}" : "=r"(y) : "f"(low), "f"(high), "r"(two));
+    return y;
+}
+% end
 % if DTYPE_O != T and not WIDE_O
 INLINED uint rounded_o(float low, float high) /* of ${DTYPE_O} */
 {

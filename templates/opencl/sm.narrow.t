@@ -25,7 +25,7 @@ INLINED void round_rest(uint *rest, const float *s, const uint *p) /* what is le
 % end
 %# The fragments of 16 rows that a warp has.
 % let ROWS_16 = ISA == "sm80" ? FR : 1
-% if (ISA == "sm80" or FEW) and not RAW
+% if (ISA == "sm80" or FEW) and not RAW and not TWOFOLD
 /* S of 16 keys += Q K^T, of 16 columns, or of 32 if words is 4. Q has ${ISA == "sm80" ? "columns in the order of order_queries" : "columns as take_queries has them"}; the scores of
  * the next fragment come so many elements behind those of this one. */
 INLINED void add_scores(float *s, const int apart, const uint *q, uint at, const int words)
@@ -66,11 +66,11 @@ INLINED void add_values(float *out, const uint *p, ${RESTS ? "const uint *rest, 
 % end
 % if ISA == "sm80" or FEW or INVARIANT
 /* For scales of values of which `top` is the largest: the power of two by which they are divided, so that their products with
- * probabilities fit f16. The largest becomes at least 64, and less than 128. unit receives the power, and inverse one over it; the
+ * probabilities fit f16. The largest becomes at least 64, and less than 128${TWOFOLD ? ", if no larger one came before" : ""}. unit receives the power, and inverse one over it; the
  * power before over this one is returned: what output so far is to be multiplied by. */
 INLINED float fit_scales(float top, float *unit, float *inverse)
 {
-    const int power = min(max((as_int(top) >> 23) - 6, 67), 248); /* as a biased exponent */
+    const int power = min(max((as_int(top) >> 23) - 6, ${TWOFOLD ? "as_int(*unit) >> 23" : 67}), 248); /* as a biased exponent */
     *inverse = as_float((254 - power) << 23);
     const float by = *unit * *inverse;
     *unit = as_float(power << 23);
@@ -89,7 +89,7 @@ INLINED float fit_row(float top, float *unit, float *inverse)
     return top == 0.0f ? 1.0f : fit_scales(top, unit, inverse);
 }
 
-% if SCALED
+% if WEIGHED
 /* Multiplies the probabilities of a fragment's two rows by the scales of their values, which begin with this lane's first, and divides
  * them by each row's unit. by: what output so far is to be multiplied by. A key that is not seen has any scale. */
 INLINED void weigh_rows(float *s, __local const float *scales, float *unit, float *by)
@@ -116,7 +116,7 @@ INLINED void weigh_rows(float *s, __local const float *scales, float *unit, floa
 
 % end
 % end
-% if (ISA == "sm80" or FEW) and SCALED
+% if (ISA == "sm80" or FEW) and WEIGHED
 % if not INVARIANT
 /* The scales of a fragment's values, this lane's, as fit_scales divides them; it returns the same. */
 INLINED float take_scales(float *y, __local const float *scales, float *unit)
@@ -149,7 +149,12 @@ INLINED void scale_keys(float *s, __local const float *scales, const float *unit
             #pragma unroll
             for (int m = 0; m < ${NS}; m += 4) {
                 const float2 y = *(__local const float2 *)(scales + 2 * m);
+% if TWOFOLD
+                /* both scales together may be no float */
+                s[m + 2 * r] = s[m + 2 * r] * y.x * unit[r], s[m + 2 * r + 1] = s[m + 2 * r + 1] * y.y * unit[r];
+% else
                 s[m + 2 * r] *= y.x * unit[r], s[m + 2 * r + 1] *= y.y * unit[r];
+% end
             }
 }
 

@@ -19,16 +19,22 @@
 % assert not WIDENED or LOOP == "persistent" and not SPLIT, "widened goes with loop persistent, and not with split"
 %# Of f16 beside bf16, which isa sm80 takes, scores are products of tf32, which holds both exactly; P has the type of V.
 % let MIXED = ISA == "sm80" and DTYPE_KV != DTYPE and (DTYPE_KV == "f16" or DTYPE_KV == "bf16")
+%# Numbers of f32 are two of f16 each, which isa sm80 has (sm80.twofold.t).
+% let TWOFOLD = ISA == "sm80" and DTYPE == "f32"
 % assert NARROW or WIDENED or MIXED or DTYPE_KV == DTYPE, "the tensor cores multiply K and V of Q's type, and widen narrow ones; dtype.kv must be one of these, or left out"
 %# T is the type of what the tensor cores multiply, except that scores of keys that were widened once are products of Q's type.
-% let T = MIXED ? DTYPE_KV : NARROW or WIDENED ? "f16" : DTYPE
+% let T = MIXED ? DTYPE_KV : NARROW or WIDENED or TWOFOLD ? "f16" : DTYPE
 % let T_SCORES = WIDENED and SCALED ? DTYPE : T
 %# Numbers of blocks are widened once together with their scales, and then have more digits than f16: a key is two numbers, what f16 has
 %# of it and the rest, and so is a value beside queries in f16. Each of the two is multiplied.
 % let K_TWO = WIDENED and BLOCKS
 % let V_TWO = K_TWO and DTYPE == "f16"
 % let FITS = (NARROW or K_TWO) and DTYPE == "bf16"
-% let RESTS = (NARROW or WIDENED and SCALED) and DTYPE == "f16"
+% let RESTS = (NARROW or WIDENED and SCALED) and DTYPE == "f16" or TWOFOLD
+%# Whether queries, keys and values come to the tensor cores as f16 that is times a power of two; and whether keys and values have a scale
+%# for each row, which scores and probabilities are multiplied by.
+% let FITTED = NARROW or TWOFOLD
+% let WEIGHED = SCALED or TWOFOLD
 %# Of how many sums a score is. Tensor cores do not round: they add 16 products at a time to a sum, on a Hopper (8 on an A100, and of
 %# tf32 half as many), after they have cut off of each what lies more than 25 bits (24) behind the leading one of the largest, and of
 %# the new sum what a float has no room for (Khattak and Mikaitis, "Accurate models of NVIDIA tensor cores", arXiv 2512.07004; Xie et
@@ -51,9 +57,9 @@
 % let EXACT = SUM_TYPE == "bf16" ? (ISA == "sm90" ? 384 : MIXED ? 128 : 256) : ISA == "sm90" ? 144 : MIXED ? 32 : 64
 % let ALONE = SUM_TYPE == "bf16" ? (ISA == "sm90" ? 576 : EXACT) : ISA == "sm90" ? 256 : 2*EXACT
 % let BESIDE = SUM_TYPE == "bf16" ? ALONE : ISA == "sm90" ? 288 : 2*EXACT
-% let SUMS = BLOCKS and NARROW or 16*STEPS <= ALONE ? 1 : ceil_div(16*STEPS, BESIDE)
-% let MAKES_UP = not (BLOCKS and NARROW) and ceil_div(16*STEPS, SUMS) > EXACT
-% let TYPE_KV = NARROW or WIDENED ? type_opencl(DTYPE_KV) : "ushort"
+% let SUMS = BLOCKS and NARROW or TWOFOLD or 16*STEPS <= ALONE ? 1 : ceil_div(16*STEPS, BESIDE)
+% let MAKES_UP = not (BLOCKS and NARROW) and not TWOFOLD and ceil_div(16*STEPS, SUMS) > EXACT
+% let TYPE_KV = NARROW or WIDENED ? type_opencl(DTYPE_KV) : TWOFOLD ? "float" : "ushort"
 % let FEATURES = WINDOW or SOFTCAP or SINK or MODIFIES or PACKED or PAGED or SCALED
 %# Where something is added to scores, they are scaled first and become exponentials with base e. Otherwise they stay as the product
 %# makes them, and become exponentials with base two, by one multiplication with the scale times log2(e). A finite bias may be as large
@@ -69,7 +75,7 @@
 % let WIDE_O = DTYPE_O == "f32"
 %# Where keys are split a tile has few rows, mostly. Beside narrow keys, which take half of the time, work on rows that are not
 %# there counts.
-% let SKIPS = NARROW and SPLIT
+% let SKIPS = FITTED and SPLIT
 % let ROUNDED_O = DTYPE_O == T ? "rounded" : "rounded_o"
 % let TYPE_BIAS = BIAS == "none" ? "" : type_opencl(BIAS)
 %# What scores are multiplied by is the scale times MADE_UP; or, where they become exponentials with base two, times BY_LOG2E.

@@ -37,21 +37,28 @@
 % else
 % include "opencl/tiles.t"
 % end
-% if NARROW
+% if FITTED
 % include "opencl/sm.narrow.t"
 % end
 % include "opencl/sm80.parts.t"
-% let K_COPIED = PAGED ? "page_k(K_AT(n), k, a->k_stride, p, n, " : "copy_qk(K_AT(n), k, a->k_stride[2], p->item, "
+% let WORDS = TWOFOLD ? "(__global const ushort *)" : ""
+% let DOUBLE = TWOFOLD ? "2 * " : ""
+% let K_COPIED = PAGED ? "page_k(K_AT(n), " : "copy_qk(K_AT(n), "
+% let K_STRIDE = PAGED ? "a->k_stride, p, n" : TWOFOLD ? "2 * a->k_stride[2], p->item" : "a->k_stride[2], p->item"
 %# Where products read a tile; the rows of fragment m.
 % let K_THERE = SETTLES ? "shared + SETTLED" : "K_AT(n)"
 % let V_THERE = SETTLES ? "shared + SETTLED_V" : "V_AT(n)"
+% let COLUMNS_THERE = TWOFOLD ? ", 2 * p->columns" : ", p->columns"
+%# The unit of output before any value has come; with f32 it only grows, from the least one on.
+% let FIRST_UNIT = TWOFOLD ? "7.52316385e-37f" : "1.0f"
 % let FRAGMENT_ROWS = SPLIT ? "p.rows - 16 * m" : "16"
 % let AND_SCALES = SCALED ? ", k_scales, v_scales, &f" : ""
 % let KB = PACKED ? "kb" : "b"
 % let STRIDE_K = PAGED ? "a->k_stride, n" : "a->k_stride[2]"
 % let STRIDE_V = PAGED ? "a->v_stride, n" : "a->v_stride[2]"
 % let V_COLUMNS = BLOCKS ? (PARTS_V > 1 ? "p->columns / 32 * " : V_BYTES) : PARTS_V > 1 ? "p->columns" : PART_V
-% let V_COPIED = PAGED ? "page_v(V_AT(n), v, a->v_stride, p, n, " : "copy_v(V_AT(n), v, a->v_stride[2], p->item, "
+% let V_COPIED = PAGED ? "page_v(V_AT(n), " : "copy_v(V_AT(n), "
+% let V_STRIDE = PAGED ? "a->v_stride, p, n" : TWOFOLD ? "2 * a->v_stride[2], p->item" : "a->v_stride[2], p->item"
 % if COPY == "tma"
 % include "opencl/sm90.joint.copy.t"
 % else
@@ -85,7 +92,7 @@ INLINED void copy_next(const struct worker *p, const struct tile *x, int n, __gl
     copies_commit();
 }
 % else
-INLINED void copy_next(const struct worker *p, const struct tile *x, int n, __global const ${TYPE} *k, __global const ${TYPE} *v,
+INLINED void copy_next(const struct worker *p, const struct tile *x, int n, __global const ${TYPE_KV} *k, __global const ${TYPE_KV} *v,
     const struct attn_cl_args *a)
 {
     const uint shared = p->shared;
@@ -94,11 +101,11 @@ INLINED void copy_next(const struct worker *p, const struct tile *x, int n, __gl
     k += j * a->k_stride[2], v += j * a->v_stride[2];
 % end
     if (n < x->count && (n > 0 || there >= ${BK})) {
-        ${K_COPIED}${BK}, ${BK});
-        ${V_COPIED}${BK}, ${BK}${PARTS_V > 1 ? ", p->columns" : ""});
+        ${K_COPIED}${WORDS}k, ${K_STRIDE}, ${BK}, ${BK});
+        ${V_COPIED}${WORDS}v, ${V_STRIDE}, ${BK}, ${BK}${PARTS_V > 1 ? COLUMNS_THERE : ""});
     } else if (n < x->count) {
-        ${K_COPIED}there, ${BK});
-        ${V_COPIED}there, ${BK}${PARTS_V > 1 ? ", p->columns" : ""});
+        ${K_COPIED}${WORDS}k, ${K_STRIDE}, there, ${BK});
+        ${V_COPIED}${WORDS}v, ${V_STRIDE}, there, ${BK}${PARTS_V > 1 ? COLUMNS_THERE : ""});
     }
 % if COPY == "async" or COPY == "any"
     copies_commit();
@@ -144,7 +151,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % else
     const struct tile x = tile_at(group_number(), &a, ${WGMMA ? "maps.together" : "near"}, kv_lens${WINDOW ? ", &f" : ""});
 % end
-    ${PARTS_V > 1 or SPLIT or NARROW ? "" : "const "}struct worker p = part_of(memory, &x, &a${SOFTCAP ? ", &f" : ""});
+    ${PARTS_V > 1 or SPLIT or FITTED ? "" : "const "}struct worker p = part_of(memory, &x, &a${SOFTCAP ? ", &f" : ""});
 % if SPLIT
     p.d = split, p.parts = parts, p.done = done;
     p.rows = ${PACKED ? "x.rows * x.heads" : "split.rows * split.heads"} - p.warp * ${MR};
@@ -159,7 +166,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % if not BLOCKS
     uint w[${FR*NS/2}]${RESTS ? ", rest[" : ""}${RESTS ? FR*NS/2 : ""}${RESTS ? "]" : ""};
 % end
-% if NARROW
+% if FITTED
     float unit[${2*FR}];
 % end
     struct row_states rows[${FR}];
@@ -212,12 +219,12 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
         out[n] = 0.0f;
     for (int m = 0; m < ${FR}; m++)
         rows[m].top[0] = rows[m].top[1] = -INFINITY, rows[m].sum[0] = rows[m].sum[1] = 0.0f;
-% if NARROW
+% if FITTED
 % if INVARIANT
     for (int m = 0; m < ${2*FR}; m++)
-        p.unit[m] = 1.0f;
+        p.unit[m] = ${FIRST_UNIT};
 % else
-    p.unit = 1.0f;
+    p.unit = ${FIRST_UNIT};
 % end
 % end
 
@@ -230,9 +237,9 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
         negate_q(&p);
 % else
 % if SPLIT
-    slice_q(shared + ${AT_Q}, q, &p, &a);
+    slice_q(shared + ${AT_Q}, ${WORDS}q, &p, &a);
 % else
-    copy_qk(shared + ${AT_Q}, q, a.q_stride[2], p.item, ${HOW_MANY} - x.i0, ${BQ});
+    copy_qk(shared + ${AT_Q}, ${WORDS}q, ${DOUBLE}a.q_stride[2], p.item, ${HOW_MANY} - x.i0, ${BQ});
 % end
 % if ST > 1 and not PAGED
     for (int n = 0; n < ${ST - 1}; n++)
@@ -251,7 +258,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
     copies_wait();
 % end
     barrier(CLK_LOCAL_MEM_FENCE);
-% if NARROW
+% if FITTED
     order_queries(&p, unit);
 % end
 % if NEGATES
@@ -260,8 +267,8 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % end
     #pragma unroll
     for (int d = 0; d < ${NQ/4}; d++)
-        get_queries(fragments + d * ${4*FR}, &p, d);
-% elif NARROW
+        get_queries(fragments + d * ${4*FR}, &p, ${TWOFOLD ? "d % " : "d"}${TWOFOLD ? STEPS : ""}${TWOFOLD ? " + d / " : ""}${TWOFOLD ? STEPS : ""}${TWOFOLD ? " * " : ""}${TWOFOLD ? 4*HB : ""});
+% elif FITTED
     copies_wait();
     barrier(CLK_LOCAL_MEM_FENCE);
     order_queries(&p, unit);
@@ -279,6 +286,9 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
     }
 % end
 % end
+% if AHEAD
+    settle(&p, 0);
+% end
     for (int n = 0; n < x.count; n++) {
         const int j = ${FROM ? "x.from + " : ""}x.count - 1 - n;
 % if COPY == "plain"
@@ -295,6 +305,10 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
         barrier(CLK_LOCAL_MEM_FENCE); /* now nobody needs the stage before this one */
         load_next(&p, &x, n + ${ST - 1}, &from);
 % else
+% if LATE
+        if (p.warp >= ${BQ/MR/2} && n > 0)
+            settle(&p, n);
+% end
         copies_wait();
 % if WGMMA
         shared_written();
@@ -305,7 +319,10 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
         look_up(&p, &x, n + ${ST}, pages, f.page_size);
 % end
 % end
-% if SETTLES
+% if AHEAD
+        if (${LATE ? "p.warp < " : ""}${LATE ? BQ/MR/2 : ""}${LATE ? " && " : ""}n + 1 < x.count)
+            settle(&p, n + 1);
+% elif SETTLES or TWOFOLD
         settle(&p, n);
         barrier(CLK_LOCAL_MEM_FENCE); /* now this tile is in its boxes */
 % end
@@ -318,7 +335,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % end
             continue;
         scores(s, ${Q_STAYS ? "fragments, " : ""}&p, ${K_THERE});
-% if SCALED
+% if WEIGHED
         #pragma unroll
         for (int m = 0; m < ${FR}; m++)
             scale_keys(s + m * ${NS}, SCALES_AT(n) + 2 * (p.lane & 3), unit + 2 * m, ${FRAGMENT_ROWS});
@@ -349,11 +366,11 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
             modify(s + m * ${NS}, &beside, &f, x.b, x.h, i + 16 * m, ${HOW_MANY}, key, p.keys - key, ${ALIBI ? "i + 16 * m + x.origin - key" : "0"});
 % end
         mask_edge(s, &p, j);
-% if NARROW and INVARIANT
+% if FITTED and INVARIANT
 % if BLOCKS
         float inverse[${2*FR}];
 % end
-% elif SCALED
+% elif WEIGHED
         float of_values[${NS/2}], by;
 % elif BLOCKS
         float inverse;
@@ -361,11 +378,11 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % end
         #pragma unroll
         for (int m = 0; m < ${FR}; m++) {
-% if NARROW and INVARIANT
+% if FITTED and INVARIANT
             float by[2];
             fix[0] = fix[1] = 1.0f;
             const int grown = softmax(s + m * ${NS}, rows + m, fix, p.scale);
-% if SCALED
+% if WEIGHED
             weigh_rows(s + m * ${NS}, SCALES_AT(n) + ${BK} + 2 * (p.lane & 3), p.unit + 2 * m, by);
 % else
             fit_blocks(s + m * ${NS}, &p, p.unit + 2 * m, inverse + 2 * m, by);
@@ -374,9 +391,9 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
                 fix[0] *= by[0], fix[1] *= by[1];
                 rescale(out + m * ${NO}, fix);
             }
-% elif NARROW
+% elif FITTED
             const int grown = softmax(s + m * ${NS}, rows + m, fix, p.scale${SKIPS ? ", " : ""}${SKIPS ? FRAGMENT_ROWS : ""});
-% if SCALED
+% if WEIGHED
             if (m == 0)
                 by = take_scales(of_values, SCALES_AT(n) + ${BK} + 2 * (p.lane & 3), &p.unit);
 % end
@@ -388,7 +405,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
             if (softmax(s + m * ${NS}, rows + m, fix, p.scale))
                 rescale(out + m * ${NO}, fix);
 % end
-% if SCALED and not INVARIANT
+% if WEIGHED and not INVARIANT
             weigh(s + m * ${NS}, of_values, ${FRAGMENT_ROWS});
 % end
 % if not BLOCKS
@@ -401,15 +418,15 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
 % if BLOCKS
         values(out, s, inverse, &p, ${V_THERE});
 % else
-        values(out, w${RESTS and IN_FOURS ? ", rest" : ""}, &p, ${V_THERE});
-% if RESTS and not IN_FOURS
+        values(out, w${RESTS and (IN_FOURS or TWOFOLD) ? ", rest" : ""}, &p, ${V_THERE});
+% if RESTS and not IN_FOURS and not TWOFOLD
         values(out, rest, &p, ${V_THERE});
 % end
 % end
     }
-% if NARROW
-% let BACK = NARROW_BY > 1 ? " * 256.0f" : ""
-% assert NARROW_BY == 1 or NARROW_BY == 256, "NARROW_BY and BACK say the same"
+% if FITTED
+% let BACK = TWOFOLD ? "" : NARROW_BY > 1 ? " * 256.0f" : ""
+% assert TWOFOLD or NARROW_BY == 1 or NARROW_BY == 256, "NARROW_BY and BACK say the same"
 % if INVARIANT
     #pragma unroll
     for (int m = 0; m < ${FR}; m++) {

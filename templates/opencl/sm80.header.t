@@ -1,7 +1,7 @@
 /* attngen emit --variant ${NAME}${LANGUAGE_OPTION}
  *
  * Fused attention, O = softmax(scale * Q K^T, masked) V in one pass, after ${SPLIT ? "Flash-Decoding (Dao, Haziza, Massa, Sizov 2023) and " : ""}FlashAttention-2 (Dao 2023, algorithm 1).
- * ${LANGUAGE} with inline PTX for NVIDIA's sm_80 and later; arithmetic is f32, P is rounded to ${T} for the second product.
+ * ${LANGUAGE} with inline PTX for NVIDIA's sm_80 and later; arithmetic is f32, ${TWOFOLD ? "numbers are multiplied as two of f16 each." : "P is rounded to "}${TWOFOLD ? "" : T}${TWOFOLD ? "" : " for the second product."}
  *
  * SPDX-License-Identifier: MIT-0
  * Copy it and change it; no notice is needed.
@@ -13,7 +13,7 @@
 % else
  * A work-group of ${ITEMS} work-items computes ${BQ} queries of one head, ${BK} keys at a time; each warp has ${MR} rows. A tile takes
 % end
- * ${2*BQ*BK*(HD + HDV)} flops and ${BLOCKS ? BK*(HD + HDV)/32*UNIT : BK*(HD + HDV)*(NARROW ? 1 : 2)} bytes of K and V; a work-item holds ${FR*NS} scores, ${FR*NO} elements of output${Q_STAYS ? " and " : ""}${Q_STAYS ? 2*FR*NQ : ""}${Q_STAYS ? " of Q" : ""}.
+ * ${2*BQ*BK*(HD + HDV)} flops and ${BLOCKS ? BK*(HD + HDV)/32*UNIT : BK*(HD + HDV)*(NARROW ? 1 : 2*FOLD)} bytes of K and V; a work-item holds ${FR*NS} scores, ${FR*NO} elements of output${Q_STAYS ? " and " : ""}${Q_STAYS ? 2*FR*NQ/FOLD : ""}${Q_STAYS ? " of Q" : ""}.
  * Local memory: ${LOCAL} bytes${LOCAL_COMES}.
 % if NARROW
  * K and V are ${DTYPE_KV}, and a number is the stored one times its ${BLOCKS ? "block's" : "row's"} scale. They are widened to f16, exactly, ${WIDENS ? "by all warps together" : "by each warp in registers"}${FITS ? ", and queries" : ";"}
@@ -27,6 +27,10 @@
 % else
  * scores are multiplied by the scales of keys, and probabilities by those of values, ${IN_FOURS ? "in whose boxes a row has one byte for each column." : "whose boxes are as those of f16."}
 % end
+% end
+% if TWOFOLD
+ * Rows of Q, K and V are multiplied by powers of two, so that both parts of their numbers fit f16; their inverses multiply scores and
+ * probabilities. A product is three: of the upper parts, and of either with the lower one of the other side.
 % end
 % if MIXED
  * Q is ${DTYPE}, K and V are ${DTYPE_KV}: Q and K are multiplied as tf32, which holds both exactly.

@@ -2,6 +2,9 @@
 %# divided, where keys are split, is said by the tile if sequences are packed, and is the same for all tiles otherwise.
 % let SLICED = PACKED ? "at" : "&p->d"
 % let SLICED_ROWS = PACKED ? "at->rows" : "p->d.rows"
+%# Elements of 32 bits are two words where rows are copied.
+% let FOLDED = TWOFOLD ? "2 * (" : ""
+% let END_FOLDED = TWOFOLD ? ")" : ""
 %# Rows whose loads are under way together, where these go to registers.
 % let PIECES = 4
 % let HOW_STORED = SPLIT ? "const struct attn_cl_args *a" : "long stride, int n"
@@ -14,7 +17,7 @@ struct worker {
     uint shared;
     __local uchar *memory; /* the same */
     int item, warp, lane${PARTS_V > 1 ? ", columns" : ""};
-    float scale${SOFTCAP ? ", ratio" : ""}${NARROW ? (INVARIANT ? ", unit[" : ", unit") : ""}${NARROW and INVARIANT ? 2*FR : ""}${NARROW and INVARIANT ? "]" : ""};${NARROW ? (INVARIANT ? " /* unit: what a row's output is to be multiplied by */" : " /* unit: what output is to be multiplied by */") : ""}
+    float scale${SOFTCAP ? ", ratio" : ""}${FITTED ? (INVARIANT ? ", unit[" : ", unit") : ""}${FITTED and INVARIANT ? 2*FR : ""}${FITTED and INVARIANT ? "]" : ""};${FITTED ? (INVARIANT ? " /* unit: what a row's output is to be multiplied by */" : " /* unit: what output is to be multiplied by */") : ""}
 % if PACKED
     int queries;           /* how many the sequence has */
 % end
@@ -114,6 +117,7 @@ INLINED void copy_boxes(uint to, __global const ushort *from, long stride, int i
     const int lanes = width / 16, step = ${ITEMS} / lanes, chunk = item % lanes;
     from += item / lanes * stride + 8 * chunk;
 % if COPY == "any"
+% if not TWOFOLD
     if ((((ulong)from | 2 * stride) & 2) != 0) { /* some rows begin between words: no copy goes on by itself, but many loads are under way together */
         #pragma unroll ${PIECES}
         for (int r = 0; r < rows; r += step, from += step * stride) {
@@ -125,6 +129,7 @@ INLINED void copy_boxes(uint to, __global const ushort *from, long stride, int i
         }
         return;
     }
+% end
 % end
     #pragma unroll
     for (int r = 0; r < rows; r += step, from += step * stride) {
@@ -167,7 +172,7 @@ INLINED void page_boxes(uint to, __global const ushort *from, const long *stride
         const struct place at = PLACES(tile)[row];
         #pragma unroll
         for (int c = 0; c < boxes; c++)
-            copy16(to + c * rows * 128 + place(row, chunk, width), from + (row < n ? at.page * stride[0] + at.row * stride[2] : 0) + 64 * c,
+            copy16(to + c * rows * 128 + place(row, chunk, width), from + (row < n ? ${FOLDED}at.page * stride[0] + at.row * stride[2]${END_FOLDED} : 0) + 64 * c,
                 ${ANYWHERE ? "row < n ? max(min(columns - 64 * c - 8 * chunk, 8), 0) : 0" : "row < n && 64 * c + 8 * chunk < columns"});
     }
 }
@@ -189,14 +194,14 @@ INLINED void slice_boxes(uint to, __global const ushort *from, const long *strid
         const struct row x = row_at(n, TILE(p), &p->d, a);
         #pragma unroll
         for (int c = 0; c < boxes; c++)
-            copy16(to + c * rows * 128 + place(n, chunk, width), from + (x.is ? x.h * stride[1] + x.i * stride[2] : 0) + 64 * c,
+            copy16(to + c * rows * 128 + place(n, chunk, width), from + (x.is ? ${FOLDED}x.h * stride[1] + x.i * stride[2]${END_FOLDED} : 0) + 64 * c,
                 ${ANYWHERE ? "x.is ? max(min(columns - 64 * c - 8 * chunk, 8), 0) : 0" : "x.is && 64 * c + 8 * chunk < columns"});
     }
 }
 INLINED void slice_q(uint to, __global const ushort *from, const struct worker *p, const struct attn_cl_args *a)
 {
 % if HB > 1 or HW == 128
-    slice_boxes(to, from, a->q_stride, p, a, ${BQ}, ${HW == 128 ? HB : HB - 1}, 128, ${HD});
+    slice_boxes(to, from, a->q_stride, p, a, ${BQ}, ${HW == 128 ? ceil_div(FOLD*HD, 64) : HB - 1}, 128, ${FOLD*HD});
 % end
 % if HW < 128
     slice_boxes(to + ${128*(HB - 1)*BQ}, from + ${64*(HB - 1)}, a->q_stride, p, a, ${BQ}, 1, ${HW}, ${HD - 64*(HB - 1)});
@@ -208,9 +213,9 @@ INLINED void slice_q(uint to, __global const ushort *from, const struct worker *
 % let COPY_BOXES = paged ? "page_boxes" : "copy_boxes"
 % let WHERE = paged ? "stride, p, tile" : "stride, item"
 % for v in 0..(NARROW ? 1 : 2)
-% let BOXES = v ? VB : HB
+% let D = FOLD*(v ? PART_V : HD)
+% let BOXES = ceil_div(D, 64)
 % let W = v ? LW : HW
-% let D = v ? PART_V : HD
 % let SOME = v and PARTS_V > 1
 INLINED void ${paged ? "page" : "copy"}_${v ? "v" : paged ? "k" : "qk"}(uint to, __global const ushort *from, ${paged ? "const long *stride, const struct worker *p, int tile" : "long stride, int item"}, int n, const int rows${SOME ? ", int columns" : ""})
 {
@@ -241,8 +246,8 @@ INLINED void ${paged ? "page" : "copy"}_${v ? "v" : paged ? "k" : "qk"}(uint to,
  * largest. */
 INLINED void negate_q(const struct worker *p)
 {
-% for c in 0..HB
-% let W = c == HB - 1 ? HW : 128
+% for c in 0..FOLD*HB
+% let W = c == FOLD*HB - 1 ? HW : 128
     for (int at = p->lane * 16; at < ${MR*W}; at += 512)
         flip_signs16(p->shared + ${AT_Q + c*BQ*128} + p->warp * ${MR*W} + at);
 % end
@@ -292,7 +297,9 @@ INLINED void add_sum(float *s, const float *more, const int d)
 % if NARROW
 % include "opencl/sm80.narrow.t"
 % end
-% if IN_FOURS or BLOCKS
+% if TWOFOLD
+% include "opencl/sm80.twofold.t"
+% elif IN_FOURS or BLOCKS
 % include "opencl/sm80.widen.t"
 % else
 % let MULTIPLY_QK = MIXED ? "multiply_mixed" : "multiply"

@@ -17,7 +17,8 @@
 %# Whether a work-item has four columns of output that follow each other, of every 16 columns.
 % let IN_FOURS = NARROW and not WIDENS
 % let UNIT = BLOCKS ? type_bytes(DTYPE_KV) : 1
-% assert DTYPE == "f16" or DTYPE == "bf16", "isa sm80 multiplies f16 and bf16; dtype must be one of them"
+% assert not TWOFOLD or DTYPE_KV == "f32" and DTYPE_O == "f32", "isa sm80 takes f32 where Q, K, V and O all are; dtype.kv and dtype.o must be left out"
+% assert not TWOFOLD or COPY != "plain", "f32 becomes f16 where copies have come to; copy must be async or any"
 % assert NV + U + GQ + GX + VW + PINGPONG == 0, "micro.vecs, unroll, group, vector and pingpong belong to other isas; sm80 has tiles, micro.rows and stages"
 % assert not SPLIT or not WGMMA, "with loop joint keys are not split; split must be left out"
 % assert not SPLIT or BQ <= 64, "where keys are split tile.q must be at most 64: a slice of the rows of queries that share a KV head"
@@ -33,7 +34,7 @@
 % assert COPY != "tma" or WGMMA, "copy must be plain, async or any: sm80 has no copy engine"
 % assert LOOP == "joint", "loop must be joint: on sm80 all warps copy and multiply"
 % assert not SERIAL, "serial must be left out where loop is joint: each product is waited for anyway"
-% let TYPE = "ushort"
+% let TYPE = TWOFOLD ? "float" : "ushort"
 % let ITEMS = 32*BQ/MR
 % let FR = MR/16
 %# Where keys are split: the slices of a tile, and their rows; the warps that merge what splits have left; the columns of that; and
@@ -46,32 +47,41 @@
 %# Columns of values that a group works on at once: all of them or, if there are more than 256, one part after another. A fragment has
 %# a multiple of eight columns; of narrow values, of 16.
 % let PARTS_V = ceil_div(HDV, 256)
-% let PART_V = PARTS_V == 1 ? HDV : round_up(ceil_div(HDV, PARTS_V), BLOCKS ? 32 : NARROW ? 16 : 8)
-% let DV = round_up(PART_V, NARROW ? 16 : 8)
+% let PART_V = PARTS_V == 1 ? HDV : round_up(ceil_div(HDV, PARTS_V), BLOCKS ? 32 : FITTED ? 16 : 8)
+% let DV = round_up(PART_V, FITTED ? 16 : 8)
 % assert PARTS_V == 1 or COPY != "tma", "head_dim.v must be at most 256 where copy is tma; copy async and any take more"
 %# The scores of a fragment, and its elements of output, that a work-item holds.
 % let NS = BK/2
 % let NO = DV/2
 % let HB = ceil_div(HD, 64)
 % let VB = ceil_div(DV, 64)
-%# Bytes of a row in the last box, and in all boxes. wgmma needs whole boxes.
-% let HW = WGMMA ? 128 : 2*round_up(HD - 64*(HB - 1), HD - 64*(HB - 1) > 32 ? 64 : HD - 64*(HB - 1) > 16 ? 32 : 16)
-% let LW = WGMMA ? 128 : 2*round_up(DV - 64*(VB - 1), DV - 64*(VB - 1) > 32 ? 64 : DV - 64*(VB - 1) > 16 ? 32 : 16)
+%# A tile of f32 becomes f16 while the one before it is multiplied, where there are three stages; where there are two, before that. AHEAD
+%# says the first. LATE: half of the warps do that before their products, and half after them, so that there is always something to multiply.
+% let AHEAD = TWOFOLD and ST > 2
+% let LATE = AHEAD and not SPLIT and BQ > MR
+%# Bytes of a row in the last box, and in all boxes. wgmma needs whole boxes. A row of f32 is two rows of f16, and has as many boxes for its
+%# lower parts behind those for the upper ones; it comes to them as it lies in memory, by FOLD words of 16 bits for each number.
+% let FOLD = TWOFOLD ? 2 : 1
+% let HW = WGMMA or TWOFOLD ? 128 : 2*round_up(HD - 64*(HB - 1), HD - 64*(HB - 1) > 32 ? 64 : HD - 64*(HB - 1) > 16 ? 32 : 16)
+% let LW = WGMMA or TWOFOLD ? 128 : 2*round_up(DV - 64*(VB - 1), DV - 64*(VB - 1) > 32 ? 64 : DV - 64*(VB - 1) > 16 ? 32 : 16)
 %# Boxes of keys and of values, and bytes of a row in the last ones.
 % let K_BOXES = IN_FOURS ? ceil_div(HD, 128) : HB
 % let V_BOXES = IN_FOURS ? ceil_div(DV, 128) : VB
 % let K_LAST = IN_FOURS ? (HD - 128*(K_BOXES - 1) > 64 ? 128 : HD - 128*(K_BOXES - 1) > 32 ? 64 : 32) : HW
 % let V_LAST = IN_FOURS ? (DV - 128*(V_BOXES - 1) > 64 ? 128 : DV - 128*(V_BOXES - 1) > 32 ? 64 : 32) : LW
-% let K_TILE = BK*(128*(K_BOXES - 1) + K_LAST)
-% let V_TILE = BK*(128*(V_BOXES - 1) + V_LAST)
-% let Q_TILE = BQ*(128*(HB - 1) + HW)
+% let K_TILE = FOLD*BK*(128*(K_BOXES - 1) + K_LAST)
+% let V_TILE = FOLD*BK*(128*(V_BOXES - 1) + V_LAST)
+%# Behind f32 queries stand their units.
+% let AT_UNITS = FOLD*BQ*(128*(HB - 1) + HW)
+% let Q_TILE = AT_UNITS + (TWOFOLD ? 4*BQ : 0)
 % let O_TILE = BQ*(128*(VB - 1) + LW)
 %# The steps of 16 columns of a sum of scores, in pairs, as narrow keys are read.
 % let SUM_STEPS = 2*ceil_div(STEPS, 2*SUMS)
 %# Registers of a work-item: scores (and a sum that is to be added to them), output, Q where there is room, and about 48 for all
-%# else. If Q stays in registers, its place in shared memory serves the last stage of keys and values.
-% let NQ = 4*ceil_div(HD, 16)
-% let HELD = FR*(NS + NO + (SUMS > 1 ? NS : 0))
+%# else; with f32 also sums of 16 columns, and both parts of some keys. If Q stays in registers, its place in shared memory serves the
+%# last stage of keys and values.
+% let NQ = FOLD*4*ceil_div(HD, 16)
+% let HELD = FR*(NS + NO + (SUMS > 1 ? NS : TWOFOLD ? 16 : 0)) + (TWOFOLD ? 16 : 0)
 % assert HELD + 48 <= 255, "a work-item needs more registers than it has; tile.k or micro.rows must be smaller"
 % let Q_FITS = not WGMMA and HELD + FR*NQ + 48 <= 255
 % assert not SHARED_Q or Q_FITS, "registers have no room for queries anyway; shared_q must be left out"
@@ -86,7 +96,7 @@
 %# stages, with the scales of blocks.
 % let AT_SHIFTS = BK*(K_RAW + V_RAW)
 % let AT_SCALES = SETTLES ? AT_SHIFTS + 2*BK : K_TILE + V_TILE
-% let STAGE = NARROW ? round_up(AT_SCALES + SCALED*8*BK, 128) : K_TILE + V_TILE
+% let STAGE = FITTED ? round_up(AT_SCALES + WEIGHED*8*BK, 128) : K_TILE + V_TILE
 % let AT_SETTLED = AT_STAGES + ST*STAGE
 % let K_BLOCKS = BLOCKS ? HD/32 : 0
 % let V_BLOCKS = BLOCKS ? DV/32 : 0

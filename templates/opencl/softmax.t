@@ -13,7 +13,7 @@ INLINED int interval(int i, int keys, int offset)
 % if SOFTCAP
 %# Whether a cap up to 128 has a form of its own: where keys are split memory is waited for, and where heads are wide there are no registers for two.
 %# Where bits are a promise, kernels that split keys and those that do not must have the same.
-% let SMALL_CAPS = not SPLIT and not INVARIANT and HD <= 128 and HDV <= 128
+% let SMALL_CAPS = not SPLIT and not INVARIANT and not TWOFOLD and HD <= 128 and HDV <= 128
 % if SMALL_CAPS
 /* tanh x by y = 2x log2 e, off by 2**-21 at most: of a cap up to 128 scores are then off by 2**-14 at most, where rounding a probability
  * to f16 changes it by 2**-12 of itself. */

@@ -25,6 +25,7 @@
 % let FUNCTION = "static"
 %# Vectors made of the elements that follow in parentheses.
 % let FLOAT2 = "(float2)"
+% let UINT2 = "(uint2)"
 % let UINT4 = "(uint4)"
 % let FLOAT4 = "(float4)"
 % let LONG2 = "(long2)"

@@ -141,6 +141,8 @@ static void draw_caller(const struct place *p, uint64_t *state, struct variant *
     const bool pairs = !tensor && isas[p->isa].pairs && random_below(state, 2); /* what narrow rows can be pairs for */
     if (pairs && type[1] >= DTYPE_COUNT)
         type[0] = type[2] = DTYPE_BF16;
+    if (p->isa == ISA_SM80 && !p->narrow && random_below(state, 3) == 0) /* the only isa for tensor cores that has them */
+        type[0] = type[1] = type[2] = DTYPE_F32;
     variant_set_dtypes(v, type[0], type[1], random_below(state, 2) ? type[0] : type[2]);
     for (size_t i = 0; i < sizeof switches / sizeof *switches; i++)
         v->field[switches[i]] = random_below(state, 3) == 0;

@@ -3,8 +3,9 @@
  * a group are fibers, which take turns where they wait for each other; two groups run at once. Whose turn is next is drawn, also
  * among the lanes of a warp, which meet at instructions that are documented to be aligned. What a card does by itself is done
  * late: copies some turns after they were asked for, products of the tensor cores as late as when they are waited for, or at
- * once; so that who does not wait for them mostly fails. Sums of these products are cut off, as on a card (emulated_sum). A load
- * or store at an address that is not a multiple of its size ends the process, as it ends a launch on a card.
+ * once; so that who does not wait for them mostly fails. Sums of these products are cut off, as on a card (emulated_sum), and
+ * exponentials and reciprocals are off by as much as theirs may be. A load or store at an address that is not a multiple of its
+ * size ends the process, as it ends a launch on a card.
  * Behind it stands a driver of OpenCL as far as libattn calls one, so that its own launches bring the arguments.
  * What it is not: a clock, or proof of what only hardware knows (registers, races of warps, the proxies of memory). */
 #ifndef ATTNGEN_TESTS_EMULATED_H
@@ -77,7 +78,7 @@ struct emulated_facts {
     int products, bits;  /* see emulated_sum */
 };
 const struct emulated_facts *emulated_facts(void);
-enum dtype emulated_type_of_p(void); /* that of V, or f16 where V is narrow */
+enum dtype emulated_type_of_p(void); /* that of V, or f16 where V is narrow or f32 */
 /* sum += x[0] y[0] + ... as tensor cores do it, which round nothing, but cut off: products are exact; so many of them at a time
  * are added to the sum, each and the sum cut off where the largest has so many bits more than a float's; and the new sum is cut off
  * to a float. That is the model of Khattak and Mikaitis, "Accurate models of NVIDIA tensor cores" (arXiv 2512.07004): 16 products

@@ -93,7 +93,7 @@ float emulated_sum(float sum, const float *x, const float *y, int count)
 enum dtype emulated_type_of_p(void)
 {
     const struct emulated_facts *f = emulated_facts();
-    return f->type_kv == DTYPE_F16 || f->type_kv == DTYPE_BF16 ? f->type_kv : f->type_kv >= DTYPE_COUNT ? DTYPE_F16 : f->type;
+    return f->type_kv == DTYPE_F16 || f->type_kv == DTYPE_BF16 ? f->type_kv : DTYPE_F16;
 }
 
 /* ---- ptx.t ---- */
@@ -101,9 +101,15 @@ int group_number(void)
 {
     return emulated_group(false);
 }
-float exp2_fast(float x)
+/* An approximation of x, which is off by up to that share of it. */
+static float about(float x, double most)
 {
-    const float y = exp2f(x);
+    const double share = (int32_t)(bits(x) * 0x9e3779b1u) / 2147483648.0;
+    return (float)(x * (1 + share * most));
+}
+float exp2_fast(float x) /* ex2.approx is exact for 0 */
+{
+    const float y = x == 0 ? 1 : about(exp2f(x), 0x1.6ap-23);
     return y < 0x1p-126F ? 0 : y;
 }
 float within30(float x)
@@ -112,7 +118,7 @@ float within30(float x)
 }
 float reciprocal(float x)
 {
-    return 1 / x;
+    return about(1 / x, 0x1p-23);
 }
 /* The word of a lane; each lane shows its own. */
 static uint word_of_lane(uint mine, int lane)

@@ -122,7 +122,12 @@ static void test_rules_of_joint_sm90(void **state)
 static void test_rules_of_sm80(void **state)
 {
     static const struct rule_case cases[] = {
-        {"isa sm80 multiplies f16 and bf16; dtype must be one of them", ISA_SM80, {{F_TILE_Q, 128}}},
+        {"isa sm80 takes f32 where Q, K, V and O all are; dtype.kv and dtype.o must be left out",
+         ISA_SM80,
+         {{F_DTYPE_KV, KV_INT8}}},
+        {"f32 becomes f16 where copies have come to; copy must be async or any",
+         ISA_SM80,
+         {{F_COPY, COPY_PLAIN}, {F_STAGES, 1}}},
         {"micro.vecs, unroll, group, vector and pingpong belong to other isas; sm80 has tiles, micro.rows and stages",
          ISA_SM80,
          {{F_DTYPE, DTYPE_BF16}, {F_VECTOR, 4}}},

@@ -496,7 +496,8 @@ static void test_invariant_isa(void **state)
         {"portable sm80 sm90", DTYPE_BF16, DTYPE_BF16, 64, ISA_SM90},
         {"portable sm80", DTYPE_BF16, DTYPE_BF16, 128, ISA_SM80},
         {"portable sm80", DTYPE_BF16, DTYPE_BF16, 512, ISA_PORTABLE},
-        {"portable sm80", DTYPE_F32, DTYPE_F32, 64, ISA_PORTABLE},
+        {"portable sm80", DTYPE_F32, DTYPE_F32, 64, ISA_SM80},
+        {"portable sm80", DTYPE_F32, DTYPE_F16, 64, ISA_PORTABLE},
         {"amx", DTYPE_BF16, DTYPE_BF16, 64, ISA_AMX},
         {"amx", DTYPE_F32, DTYPE_F32, 64, ISA_COUNT},
     };
