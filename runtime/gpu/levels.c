@@ -44,12 +44,15 @@ const char *gpu_isa_why_not(const struct gpu_device *device, enum isa isa)
     return gpu_level_runs((enum gpu_level)(level - gpu_levels), device) ? NULL : level->needs;
 }
 
-/* Portable kernels are a waste on a card with tensor cores for types that these have; and so are those of sm80 on a Hopper. */
+/* Portable kernels are a waste on a card with tensor cores for types that these have; and so are those of sm80 on a Hopper,
+ * except for f32, which isa sm90 has not. */
 enum isa gpu_isa_expected(const struct gpu_device *device, const struct variant *winner)
 {
     const enum isa isa = (enum isa)winner->field[F_ISA];
-    if (isa == ISA_SM80 && !gpu_isa_why_not(device, ISA_SM90))
+    const enum dtype q = (enum dtype)winner->field[F_DTYPE];
+    const bool plain = variant_dtype_kv(winner) == DTYPE_F32 && variant_dtype_o(winner) == DTYPE_F32;
+    if (isa == ISA_SM80 && q != DTYPE_F32 && !gpu_isa_why_not(device, ISA_SM90))
         return ISA_SM90;
-    const bool waste = isa == ISA_PORTABLE && winner->field[F_DTYPE] != DTYPE_F32 && !gpu_isa_why_not(device, ISA_SM80);
+    const bool waste = isa == ISA_PORTABLE && (q != DTYPE_F32 || plain) && !gpu_isa_why_not(device, ISA_SM80);
     return waste ? ISA_SM80 : ISA_COUNT;
 }

@@ -292,10 +292,27 @@ static double ampere_widening(const struct variant *v, double numbers, double wa
     return numbers / 128 / 2 * (each * (ampere_widens(v) ? 1 : warps) + moved) + (moved > 0 ? 300 : 0);
 }
 
+/* The cycles in which a group of isa sm80 makes two of f16 of each of so many numbers of f32: by what was measured with 128 and
+ * 64 queries beside each other. With three stages half of the warps multiply meanwhile. */
+static double ampere_folding(const struct variant *v, double numbers)
+{
+    return v->field[F_DTYPE] == DTYPE_F32 ? (v->field[F_STAGES] > 2 ? 0.12 : 0.16) * numbers : 0;
+}
+
+/* How long a group of isa sm80 that splits keys in f32 takes for a tile where it is alone. A warp makes f16 of 128 numbers in 94
+ * cycles, and multiplies a tile of 32 keys, D = 128, in 3740, as kernels with one and with two warps show. */
+static double ampere_alone(const struct variant *v, const struct shape *s, double warps)
+{
+    const double folding = 94 * s->bk * (s->d + s->dv) / 128 / warps, products = 0.457 * s->bk * (s->d + s->dv) * s->mr / 16;
+    return folding + products + (v->field[F_STAGES] > 2 ? 0 : 1400);
+}
+
 /* What a group of isa sm80 takes of its multiprocessor: how many groups there is room for, and the cycles of its products and of
  * its softmax for a tile of keys. 2540 flops per cycle, as measured on an H200; each warp reads all keys and values, at 128 bytes
  * per cycle. Over blocks a score is multiplied by the scale of each block of its key, and a probability by those of its value: 34
- * such products per cycle, by the times of prompts of 1024 and 4096 tokens and of a chunk there. */
+ * such products per cycle, by the times of prompts of 1024 and 4096 tokens and of a chunk there. Numbers of f32 are two of f16, and
+ * products of them three, which take 1.6 times what that makes, since there are registers for eight warps alone; 1.75 times where a
+ * warp has two fragments, at D = 128. */
 struct ampere_group {
     double groups, warps, product, softmax;
 };
@@ -303,23 +320,26 @@ struct ampere_group {
 static struct ampere_group ampere_group(const struct variant *v, const struct shape *s, const struct gpu_device *d)
 {
     const int32_t *f = v->field;
-    const double warps = s->bq / s->mr, row = 2 * (up(s->d, 16) + up(s->dv, 16));
-    const double held = s->mr / 16 * (s->dv + s->bk) / 2,
-                 q = s->mr / 16 * up(s->d, 16) / 4; /* registers; of Q, which may stay */
+    const bool is_f32 = f[F_DTYPE] == DTYPE_F32;
+    const double parts = is_f32 ? 2 : 1, products = is_f32 ? 3 * (s->mr > 16 ? 1.75 : 1.6) : 1;
+    const double warps = s->bq / s->mr, flops = 2 * (up(s->d, 16) + up(s->dv, 16)), row = parts * flops;
+    const double held = s->mr / 16 * ((s->dv + s->bk) / 2 + (is_f32 ? 16 : 0)) + (is_f32 ? 16 : 0),
+                 q = parts * s->mr / 16 * up(s->d, 16) / 4; /* registers; of Q, which may stay */
     const bool stays = held + q + 48 <= 255;
-    const double registers = 1.25 * (held + (stays ? q : 0)) + 40;
+    const double registers = is_f32 ? 255 : 1.25 * (held + (stays ? q : 0)) + 40;
     const bool narrow = variant_is_narrow(v);
     const double kept = ampere_widens(v) ? s->bk * row : ampere_settles(v) ? s->bk * row / 2 : 0; /* beside the stages */
     const double local =
-        f[F_STAGES] * s->bk * row * (narrow ? kv_bytes(v) / 2 : 1) + kept + (stays ? 0 : s->bq * 2 * up(s->d, 16)) + 1024;
+        f[F_STAGES] * s->bk * row * (narrow ? kv_bytes(v) / 2 : 1) + kept + (stays ? 0 : parts * s->bq * 2 * up(s->d, 16)) + 1024;
     const double room = d->capability >= 90 && d->capability < 120 ? 228 << 10 : (double)d->local_bytes * 2;
     const double by_registers = 65536 / (up(registers < 255 ? registers : 255, 8) * 32 * warps), by_local = room / local;
     const double groups = by_registers < by_local ? by_registers : by_local;
     return (struct ampere_group){
         .groups = groups < 1 ? 1 : groups > 8 ? 8 : (double)(int64_t)groups,
         .warps = warps,
-        .product = larger(s->bq * s->bk * row / 2540, warps * s->bk * row / (narrow && !ampere_widens(v) ? 256 : 128)) +
-                   ampere_widening(v, s->bk * (s->d + s->dv), warps) +
+        .product = larger(products * s->bq * s->bk * flops / 2540,
+                          warps * s->bk * row / (narrow && !ampere_widens(v) ? 256 : 128)) +
+                   ampere_widening(v, s->bk * (s->d + s->dv), warps) + ampere_folding(v, s->bk * (s->d + s->dv)) +
                    (dtype_values(variant_dtype_kv(v)) > 1 ? s->bq * s->bk * (s->d + s->dv) / 32 / 34 : 0),
         .softmax = s->bq * s->bk * (1 / 23.0 + (f[F_SOFTCAP] ? 0.16 : 0)) + (f[F_LAZY] ? 0.3 : 1) * s->bq * s->dv / 128};
 }
@@ -347,14 +367,17 @@ static double ampere_split_cycles(const struct variant *v, const struct tune_tar
     const double splits = up(s.keys, split) / split, steps = up(s.keys < split ? s.keys : split, s.bk) / s.bk;
     const double all = slices * splits * (double)t->batch * t->heads / group, many = up(all, units) / units;
     const double there = many < g.groups ? many : g.groups, busy = all < units ? all : units;
-    const double compute = (g.product + g.softmax) * ampere_pieces(v);
+    const bool is_f32 = v->field[F_DTYPE] == DTYPE_F32;
+    const double warps = up(rows * heads, s.mr) / s.mr; /* that have rows */
+    const double compute = (g.product + g.softmax) * ampere_pieces(v) * (is_f32 ? warps / g.warps : 1);
+    const double alone = is_f32 ? ampere_alone(v, &s, g.warps) : compute;
     /* Slices of the same keys read them from L2. */
     const double memory = s.bk * (s.d + s.dv) * kv_bytes(v) * there * busy / (slices > 1 ? 3000 : 2500);
     /* Rows that are copied in pieces keep a group's warps busy, as measured at D = 7 and 100. */
     const double copy =
         v->field[F_COPY] == COPY_ANY && !variant_is_narrow(v) ? 700 + s.bk * (60 + 1.2 * (s.d + s.dv)) / g.warps : 0;
     const double step =
-        larger(larger(there * compute, larger(compute + 460, copy)), larger(memory, 1400.0 / larger(v->field[F_STAGES] - 1, 0.5)));
+        larger(larger(there * compute, larger(alone + 460, copy)), larger(memory, 1400.0 / larger(v->field[F_STAGES] - 1, 0.5)));
     const double waves = many > there ? all / (units * there) + 0.1 : 1;
     /* A warp reads 16 splits of 32 chunks, of four columns each, in about 1500 cycles. Who comes last with a
      * slice merges it, and others of the last two groups of each multiprocessor help. */

@@ -225,7 +225,15 @@ static void test_pairs(void **state)
                  {1, 64, 8, 256, 32768, "bf16_kvint8_d128_causal_paged", "q128k128_lazy_widened", "q128k128_st1_pingpong_lazy"},
                  {1, 16, 16, 512, 65536, "bf16_kvint8_d128", "q64k144_lazy_widened", "q128k64_s8192_lazy"},
                  /* keys that are two numbers leave room for smaller tiles: 0.96 times */
-                 {4, 16, 16, 4096, 4096, "bf16_kvq8_0_d128_causal", "q192k80_lazy_widened", "q128k96_lazy_widened"}};
+                 {4, 16, 16, 4096, 4096, "bf16_kvq8_0_d128_causal", "q192k80_lazy_widened", "q128k96_lazy_widened"},
+                 /* what makes f16 of f32 does so for each tile of queries: 0.81, 0.60, 0.71 and 0.80 times */
+                 {4, 16, 16, 4096, 4096, "f32_d128_causal", "q128k64_r16_st3_lazy", "q64k32_r16_st3_lazy"},
+                 {4, 16, 16, 4096, 4096, "f32_d128_causal", "q128k64_r16_st3_lazy", "q64k64_r16_lazy"},
+                 {4, 16, 16, 4096, 4096, "f32_d64_causal", "q128k32_r32_st3_lazy", "q128k64_r32_st3_lazy"},
+                 {4, 16, 16, 4096, 4096, "f32_d64_causal", "q128k32_r32_st3_lazy", "q64k64_r16_st3_lazy"},
+                 /* and more warps do it sooner: 0.69 times, and for fewer keys at once 0.38 times */
+                 {32, 32, 8, 1, 8192, "f32_d128", "q32k32_r16_s1024_st3", "q16k32_r16_s1024_st3"},
+                 {32, 32, 8, 1, 8192, "f32_d128", "q16k32_r16_s1024", "q16k64_r16_s1024"}};
     (void)state;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         struct variant v[2];
@@ -233,7 +241,8 @@ static void test_pairs(void **state)
         for (int k = 0; k < 2; k++) {
             char name[GEN_NAME_MAX];
             struct gen_error err;
-            snprintf(name, sizeof name, "attn_%s_on_sm90_%s", pairs[i].types, k ? pairs[i].slower : pairs[i].faster);
+            snprintf(name, sizeof name, "attn_%s_on_%s_%s", pairs[i].types,
+                     strncmp(pairs[i].types, "f32", 3) == 0 ? "sm80" : "sm90", k ? pairs[i].slower : pairs[i].faster);
             assert_int_equal(variant_decode(name, &v[k], &err), 0);
             const struct tune_target t = {.caller = v[k],
                                           .heads = pairs[i].heads,
@@ -338,13 +347,20 @@ static void test_fall_back(void **state)
     assert_null(why);
     assert_string_equal(isa_slow(ISA_PORTABLE), "a portable kernel, many times slower than the tensor cores,");
     v.field[F_DTYPE] = DTYPE_F32;
+    assert_int_equal(opencl_backend.expected(&there.base, &v, &why), ISA_SM80);
+    v.field[F_DTYPE_O] = OTHER_SAME + 1 + DTYPE_F16; /* which tensor cores do not take beside f32 */
     assert_int_equal(opencl_backend.expected(&there.base, &v, &why), ISA_COUNT);
+    v.field[F_DTYPE_O] = OTHER_SAME;
     v.field[F_DTYPE] = DTYPE_F16;
     there.device.capability = 0; /* another maker's */
     assert_int_equal(opencl_backend.expected(&there.base, &v, &why), ISA_COUNT);
     v = variant_default(ISA_SM80);
     there.device.capability = 80;
     assert_int_equal(opencl_backend.expected(&there.base, &v, &why), ISA_COUNT);
+    there.device.capability = 90;
+    assert_int_equal(opencl_backend.expected(&there.base, &v, &why), ISA_COUNT); /* f32, which isa sm90 has not */
+    v.field[F_DTYPE] = DTYPE_BF16;
+    assert_int_equal(opencl_backend.expected(&there.base, &v, &why), ISA_SM90);
 }
 
 int main(void)
