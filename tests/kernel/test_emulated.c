@@ -34,7 +34,7 @@
 #include "../kit/judge.h"
 #include "../kit/seed.h"
 
-enum { PROBLEMS = 4, VARIANTS = 8, NAMED = 61, NAMED_PROBLEMS = 2, LONG = 9, ODD = 3, ODD_PROBLEMS = 5,
+enum { PROBLEMS = 4, VARIANTS = 8, NAMED_PROBLEMS = 2, ODD_PROBLEMS = 5,
        CARD_PROBLEMS = 40, CARD_VARIANTS = 200, SOAK = 2000, TIMEOUT = 300,
        TWO_PARTS = 3 /* times as many problems where products have two parts */ };
 enum { WIDE = 4, MOST_PAIRS = 20000 }; /* every so many variants one of heads wider than 256; its pairs of queries and keys */
@@ -221,81 +221,83 @@ static int judge_variant(void *arg, int index)
 
 /* Narrow keys and values, which few of the random variants have: with and without split keys, in pages that allow boxes
  * and in others; 16-bit ones of another type than Q; and pages that two warps look for beside three warpgroups. */
+static const char *const named[] = {
+    "attn_bf16_kvint8_d24v38_mask_paged_on_sm80_q64k16_r16_s64_copyany",
+    "attn_bf16_kvfp8_d48_causal_paged_on_sm90_q64k64_s512_st4",
+    "attn_bf16_kvint8_of32_d16v48_packed_paged_on_sm90_q128k64_s512",
+    "attn_bf16_kvfp8_d32_causal_window_on_sm90_q128k64_pingpong_lazy",
+    "attn_bf16_kvint8_d144v16_causal_softcap_sink_packed_on_sm90_q128k64_st1",
+    "attn_f16_kvint8_of32_d48v80_causal_on_sm90_q128k64_lazy",
+    "attn_f16_kvfp8_of32_d64_causal_softcap_paged_on_sm90_q64k64_s512",
+    "attn_f16_kvint8_of32_d144v16_causal_packed_paged_on_sm90_q16k128_s512",
+    "attn_f16_kvfp8_of32_d48v80_window_alibi_on_sm90_q16k64_s512_lazy",
+    "attn_bf16_kvint8_d32_biasf32_mask_alibi_paged_on_sm90_q64k80_lazy",
+    "attn_bf16_kvfp8_d48v80_causal_packed_paged_on_sm90_q16k64_s512_st3_lazy",
+    "attn_bf16_kvint8_of32_d16v144_causal_window_sink_paged_on_sm90_q16k128_s512",
+    "attn_bf16_kvfp8_of16_d144v16_softcap_biasf32_mask_alibi_on_sm90_q16k256_s512_st1_lazy",
+    "attn_bf16_kvint8_d256_causal_softcap_paged_on_sm90_q16k128_s512_st3",
+    "attn_f16_kvfp8_of32_d208v256_causal_window_sink_packed_on_sm90_q16k64_s512_lazy",
+    "attn_bf16_kvint8_d64_causal_on_sm90_q128k64_pingpong_lazy_widened",
+    "attn_bf16_kvfp8_of32_d48v80_window_sink_paged_on_sm90_q64k80_widened",
+    "attn_bf16_kvint8_d32v16_causal_softcap_biasf32_mask_alibi_paged_on_sm90_q192k64_lazy_widened",
+    "attn_bf16_kvint8_d64_causal_packed_on_sm90_q192k80_lazy_widened",
+    "attn_bf16_kvfp8_of32_d48v80_causal_window_sink_packed_paged_on_sm90_q64k80_st3_widened",
+    "attn_bf16_kvfp8_d32v48_window_paged_on_sm90_q128k48_lazy_widened",
+    "attn_f16_kvint8_d64_causal_on_sm90_q128k64_pingpong_lazy_widened",
+    "attn_f16_kvfp8_d48v80_causal_window_sink_packed_paged_on_sm90_q64k80_st3_widened",
+    "attn_f16_kvint8_of32_d64v32_causal_packed_on_sm90_q192k80_lazy_widened",
+    "attn_f16_kvfp8_d32v48_softcap_biasf16_mask_alibi_paged_on_sm90_q128k48_lazy_widened",
+    "attn_bf16_kvq8_0_d64_causal_on_sm90_q128k64_pingpong_lazy_widened",
+    "attn_bf16_kvq4_0_of32_d96v64_window_sink_packed_paged_on_sm90_q64k80_widened",
+    "attn_bf16_kvq8_0_d32v96_on_sm90_q192k48_lazy_widened",
+    "attn_bf16_kvq8_0_d256_causal_packed_paged_on_sm90_q64k64_lazy_widened",
+    "attn_f16_kvq8_0_of32_d64v32_causal_packed_on_sm90_q192k48_lazy_widened",
+    "attn_f16_kvq4_0_d32v96_softcap_biasf16_mask_alibi_paged_on_sm90_q128k48_lazy_widened",
+    "attn_bf16_kvint8_d64_causal_on_sm80_q64k64_r32",
+    "attn_f16_kvfp8_of32_d48v144_window_sink_packed_paged_on_sm80_q32k32_r16_s128_st3_lazy",
+    "attn_bf16_kvfp8_d7v100_causal_softcap_packed_on_sm80_q64k48_r16_copyany",
+    "attn_f16_kvint8_d256v16_on_sm80_q16k16_r16",
+    "attn_f16_kvint8_d33v17_biasf16_mask_alibi_paged_on_sm80_q16k64_r16_s256_copyany",
+    "attn_bf16_kvq8_0_d96v64_causal_packed_paged_on_sm80_q32k64_r16_s256",
+    "attn_f16_kvq4_0_of32_d32v320_window_softcap_sink_on_sm80_q64k32_r16_lazy",
+    "attn_bf16_kvq8_0_d128_on_sm90_q16k128_s512_st4",
+    "attn_bf16_kvq8_0_d64v96_causal_packed_paged_on_sm90_q16k64_s512_st3_lazy",
+    "attn_f16_kvq8_0_of32_d32v128_window_sink_paged_on_sm90_q16k128_s512",
+    "attn_bf16_kvq4_0_of32_d96v32_softcap_biasf32_mask_alibi_on_sm90_q16k256_s512_st1_lazy",
+    "attn_f16_kvq4_0_of32_d64_causal_packed_on_sm90_q16k64_s512_st4",
+    "attn_bf16_kvq4_0_d128_paged_on_sm90_q16k128_s512_st6",
+    "attn_f16_kvbf16_d64_causal_on_sm80_q64k64_r16",
+    "attn_bf16_kvf16_of32_d72v40_window_sink_packed_on_sm80_q128k32_r32",
+    "attn_f16_kvbf16_d7v100_softcap_paged_on_sm80_q32k48_r16_copyany",
+    "attn_f32_d128_causal_on_sm80_q128k64_r16_st3",
+    "attn_f32_d64_causal_softcap_packed_paged_on_sm80_q32k32_r16_s128_st3",
+    "attn_f32_d72v40_window_sink_packed_on_sm80_q64k32_r32_st3_lazy",
+    "attn_f32_d7v100_softcap_paged_on_sm80_q32k48_r16_copyany",
+    "attn_f32_d256v16_biasf32_mask_alibi_on_sm80_q16k16_r16_st4",
+    "attn_f32_d32v320_on_sm80_q64k32_r16",
+    "attn_f32_d48v80_causal_paged_invariant_on_sm80_q64k64_r16_lazy",
+    "attn_bf16_d7_on_sm80_q16k64_r16_s192_st3_copyany",
+    "attn_f16_d64_causal_window_softcap_sink_packed_paged_on_sm80_q32k32_r16_s128",
+    "attn_f16_kvint8_of32_d48v80_causal_invariant_on_sm80_q32k32_r16_lazy",
+    "attn_bf16_kvq4_0_d64v32_causal_paged_invariant_on_sm80_q64k32_r32_lazy",
+    "attn_f16_kvfp8_of32_d64v32_causal_window_invariant_on_sm90_q64k128_lazy",
+    "attn_bf16_kvint8_d32v64_causal_softcap_paged_invariant_on_sm90_q64k128_s1048576_lazy",
+    "attn_bf16_d32v48_causal_paged_on_sm90_q192k80_st3_lazy",
+};
+enum { NAMED = sizeof named / sizeof *named };
+
 static int judge_named(void *arg, int index)
 {
-    static const char *const names[NAMED] = {
-        "attn_bf16_kvint8_d24v38_mask_paged_on_sm80_q64k16_r16_s64_copyany",
-        "attn_bf16_kvfp8_d48_causal_paged_on_sm90_q64k64_s512_st4",
-        "attn_bf16_kvint8_of32_d16v48_packed_paged_on_sm90_q128k64_s512",
-        "attn_bf16_kvfp8_d32_causal_window_on_sm90_q128k64_pingpong_lazy",
-        "attn_bf16_kvint8_d144v16_causal_softcap_sink_packed_on_sm90_q128k64_st1",
-        "attn_f16_kvint8_of32_d48v80_causal_on_sm90_q128k64_lazy",
-        "attn_f16_kvfp8_of32_d64_causal_softcap_paged_on_sm90_q64k64_s512",
-        "attn_f16_kvint8_of32_d144v16_causal_packed_paged_on_sm90_q16k128_s512",
-        "attn_f16_kvfp8_of32_d48v80_window_alibi_on_sm90_q16k64_s512_lazy",
-        "attn_bf16_kvint8_d32_biasf32_mask_alibi_paged_on_sm90_q64k80_lazy",
-        "attn_bf16_kvfp8_d48v80_causal_packed_paged_on_sm90_q16k64_s512_st3_lazy",
-        "attn_bf16_kvint8_of32_d16v144_causal_window_sink_paged_on_sm90_q16k128_s512",
-        "attn_bf16_kvfp8_of16_d144v16_softcap_biasf32_mask_alibi_on_sm90_q16k256_s512_st1_lazy",
-        "attn_bf16_kvint8_d256_causal_softcap_paged_on_sm90_q16k128_s512_st3",
-        "attn_f16_kvfp8_of32_d208v256_causal_window_sink_packed_on_sm90_q16k64_s512_lazy",
-        "attn_bf16_kvint8_d64_causal_on_sm90_q128k64_pingpong_lazy_widened",
-        "attn_bf16_kvfp8_of32_d48v80_window_sink_paged_on_sm90_q64k80_widened",
-        "attn_bf16_kvint8_d32v16_causal_softcap_biasf32_mask_alibi_paged_on_sm90_q192k64_lazy_widened",
-        "attn_bf16_kvint8_d64_causal_packed_on_sm90_q192k80_lazy_widened",
-        "attn_bf16_kvfp8_of32_d48v80_causal_window_sink_packed_paged_on_sm90_q64k80_st3_widened",
-        "attn_bf16_kvfp8_d32v48_window_paged_on_sm90_q128k48_lazy_widened",
-        "attn_f16_kvint8_d64_causal_on_sm90_q128k64_pingpong_lazy_widened",
-        "attn_f16_kvfp8_d48v80_causal_window_sink_packed_paged_on_sm90_q64k80_st3_widened",
-        "attn_f16_kvint8_of32_d64v32_causal_packed_on_sm90_q192k80_lazy_widened",
-        "attn_f16_kvfp8_d32v48_softcap_biasf16_mask_alibi_paged_on_sm90_q128k48_lazy_widened",
-        "attn_bf16_kvq8_0_d64_causal_on_sm90_q128k64_pingpong_lazy_widened",
-        "attn_bf16_kvq4_0_of32_d96v64_window_sink_packed_paged_on_sm90_q64k80_widened",
-        "attn_bf16_kvq8_0_d32v96_on_sm90_q192k48_lazy_widened",
-        "attn_bf16_kvq8_0_d256_causal_packed_paged_on_sm90_q64k64_lazy_widened",
-        "attn_f16_kvq8_0_of32_d64v32_causal_packed_on_sm90_q192k48_lazy_widened",
-        "attn_f16_kvq4_0_d32v96_softcap_biasf16_mask_alibi_paged_on_sm90_q128k48_lazy_widened",
-        "attn_bf16_kvint8_d64_causal_on_sm80_q64k64_r32",
-        "attn_f16_kvfp8_of32_d48v144_window_sink_packed_paged_on_sm80_q32k32_r16_s128_st3_lazy",
-        "attn_bf16_kvfp8_d7v100_causal_softcap_packed_on_sm80_q64k48_r16_copyany",
-        "attn_f16_kvint8_d256v16_on_sm80_q16k16_r16",
-        "attn_f16_kvint8_d33v17_biasf16_mask_alibi_paged_on_sm80_q16k64_r16_s256_copyany",
-        "attn_bf16_kvq8_0_d96v64_causal_packed_paged_on_sm80_q32k64_r16_s256",
-        "attn_f16_kvq4_0_of32_d32v320_window_softcap_sink_on_sm80_q64k32_r16_lazy",
-        "attn_bf16_kvq8_0_d128_on_sm90_q16k128_s512_st4",
-        "attn_bf16_kvq8_0_d64v96_causal_packed_paged_on_sm90_q16k64_s512_st3_lazy",
-        "attn_f16_kvq8_0_of32_d32v128_window_sink_paged_on_sm90_q16k128_s512",
-        "attn_bf16_kvq4_0_of32_d96v32_softcap_biasf32_mask_alibi_on_sm90_q16k256_s512_st1_lazy",
-        "attn_f16_kvq4_0_of32_d64_causal_packed_on_sm90_q16k64_s512_st4",
-        "attn_bf16_kvq4_0_d128_paged_on_sm90_q16k128_s512_st6",
-        "attn_f16_kvbf16_d64_causal_on_sm80_q64k64_r16",
-        "attn_bf16_kvf16_of32_d72v40_window_sink_packed_on_sm80_q128k32_r32",
-        "attn_f16_kvbf16_d7v100_softcap_paged_on_sm80_q32k48_r16_copyany",
-        "attn_f32_d128_causal_on_sm80_q128k64_r16_st3",
-        "attn_f32_d64_causal_softcap_packed_paged_on_sm80_q32k32_r16_s128_st3",
-        "attn_f32_d72v40_window_sink_packed_on_sm80_q64k32_r32_st3_lazy",
-        "attn_f32_d7v100_softcap_paged_on_sm80_q32k48_r16_copyany",
-        "attn_f32_d256v16_biasf32_mask_alibi_on_sm80_q16k16_r16_st4",
-        "attn_f32_d32v320_on_sm80_q64k32_r16",
-        "attn_f32_d48v80_causal_paged_invariant_on_sm80_q64k64_r16_lazy",
-        "attn_bf16_d7_on_sm80_q16k64_r16_s192_st3_copyany",
-        "attn_f16_d64_causal_window_softcap_sink_packed_paged_on_sm80_q32k32_r16_s128",
-        "attn_f16_kvint8_of32_d48v80_causal_invariant_on_sm80_q32k32_r16_lazy",
-        "attn_bf16_kvq4_0_d64v32_causal_paged_invariant_on_sm80_q64k32_r32_lazy",
-        "attn_f16_kvfp8_of32_d64v32_causal_window_invariant_on_sm90_q64k128_lazy",
-        "attn_bf16_kvint8_d32v64_causal_softcap_paged_invariant_on_sm90_q64k128_s1048576_lazy",
-        "attn_bf16_d32v48_causal_paged_on_sm90_q192k80_st3_lazy",
-    };
     const struct suite *s = arg;
     struct drawn_problems drawn = {
         .build = build, .draw = draw_shape, .arg = s, .problems = s->card ? CARD_PROBLEMS : NAMED_PROBLEMS, .timeout_s = TIMEOUT};
     const char *filter = getenv("ATTN_FILTER");
     struct gen_error err;
     struct variant v;
-    if (filter && !strstr(names[index], filter))
+    if (filter && !strstr(named[index], filter))
         return 0;
-    if (variant_decode(names[index], &v, &err) != 0 || gen_check(s->gen, &v, &err) != 0) {
-        judge_failed(s->totals, names[index], "", err.text);
+    if (variant_decode(named[index], &v, &err) != 0 || gen_check(s->gen, &v, &err) != 0) {
+        judge_failed(s->totals, named[index], "", err.text);
         return 1;
     }
     if (!in_cuda_too(s, &v))
@@ -376,21 +378,23 @@ static void draw_long_sum(const struct variant *v, uint64_t *state, struct trial
 /* Tensor cores do not round sums, but cut them off: if each score were one sum, taken as it is, every one of these kernels would
  * miss the bound on the LSE in some of these rows, in one of 100 to one of five (templates/opencl/sm.sizes.t). The
  * rows are the same each time, since a few of 10,000 still miss it. */
+static const char *const summed[] = {
+    "attn_f16_d256v16_on_sm90_q64k16",
+    "attn_f16_d576v16_on_sm90_q64k16_st1",
+    "attn_bf16_d576v16_on_sm90_q64k16_st1",
+    "attn_f16_d256v16_paged_on_sm90_q64k16_s64",
+    "attn_f16_d256v16_on_sm90_q64k16_copyasync_loopjoint",
+    "attn_f16_d128v16_on_sm80_q16k16_r16",
+    "attn_f16_d256v16_on_sm80_q32k16_r32",
+    "attn_f16_kvbf16_d256v16_on_sm80_q16k16_r16",
+    "attn_f32_d256v16_on_sm80_q16k16_r16",
+};
+enum { LONG = sizeof summed / sizeof *summed };
+
 static int judge_long_sums(void *arg, int index)
 {
-    static const char *const names[LONG] = {
-        "attn_f16_d256v16_on_sm90_q64k16",
-        "attn_f16_d576v16_on_sm90_q64k16_st1",
-        "attn_bf16_d576v16_on_sm90_q64k16_st1",
-        "attn_f16_d256v16_paged_on_sm90_q64k16_s64",
-        "attn_f16_d256v16_on_sm90_q64k16_copyasync_loopjoint",
-        "attn_f16_d128v16_on_sm80_q16k16_r16",
-        "attn_f16_d256v16_on_sm80_q32k16_r32",
-        "attn_f16_kvbf16_d256v16_on_sm80_q16k16_r16",
-        "attn_f32_d256v16_on_sm80_q16k16_r16",
-    };
     const struct suite *s = arg;
-    return judge_one(s, names[index], draw_long_sum, 250, 1, "long sums");
+    return judge_one(s, summed[index], draw_long_sum, 250, 1, "long sums");
 }
 
 static void test_long_sums(void **state)
@@ -527,13 +531,14 @@ static void draw_odd_tables(const struct variant *v, uint64_t *state, struct tri
     out->draw.masked = MASKED_NONE; /* which makes all sides as long as the problem's */
 }
 
+static const char *const at_odd_places[] = {"attn_f16_d16_biasf32_mask_on_sm90_q64k16",
+                                            "attn_bf16_d16_biasbf16_mask_on_sm80_q16k16_r16", "attn_bf16_of32_d16_on_sm90_q64k16"};
+enum { ODD = sizeof at_odd_places / sizeof *at_odd_places };
+
 static int judge_odd_tables(void *arg, int index)
 {
-    static const char *const names[ODD] = {"attn_f16_d16_biasf32_mask_on_sm90_q64k16",
-                                            "attn_bf16_d16_biasbf16_mask_on_sm80_q16k16_r16",
-                                            "attn_bf16_of32_d16_on_sm90_q64k16"};
     const struct suite *s = arg;
-    return judge_one(s, names[index], draw_odd_tables, ODD_PROBLEMS, s->seed, "odd tables");
+    return judge_one(s, at_odd_places[index], draw_odd_tables, ODD_PROBLEMS, s->seed, "odd tables");
 }
 
 /* Two biases or masks are read at once, and two floats of O written, where an address allows it. A card stops where it does not. */
