@@ -215,7 +215,7 @@ static bool of_item(struct bundle_inside *b, const char *what, int64_t i, struct
                {"rows_begin", {NULL, l->begin}},
                {"tile_keys", {NULL, l->columns}},
                {"split", {NULL, l->split}},
-               {"widened", {NULL, v->field[F_WIDENED] * (dtype_values(variant_dtype_kv(v)) > 1 ? 2 : 1)}},
+               {"widened", {NULL, v->field[F_WIDENED] * (variant_has_blocks(v) ? 2 : 1)}},
                {"maps", {NULL, l->maps}},
                {"one_tile", {NULL, l->one_tile}},
                {"window", {NULL, v->field[F_WINDOW]}},

@@ -162,6 +162,11 @@ bool variant_is_narrow(const struct variant *v)
     return variant_dtype_kv(v) >= DTYPE_COUNT;
 }
 
+bool variant_has_blocks(const struct variant *v)
+{
+    return dtype_values(variant_dtype_kv(v)) > 1;
+}
+
 enum dtype variant_dtype_bias(const struct variant *v)
 {
     return v->field[F_BIAS] == BIAS_NONE ? DTYPE_F32 : (enum dtype)(v->field[F_BIAS] - 1);
@@ -177,7 +182,7 @@ void variant_set_dtypes(struct variant *v, enum dtype q, enum dtype kv, enum dty
 bool variant_takes_any_rows(const struct variant *v)
 {
     const bool copies = v->field[F_ISA] == ISA_SM80 || v->field[F_ISA] == ISA_SM90;
-    const bool blocks = v->field[F_ISA] == ISA_SM80 && dtype_values(variant_dtype_kv(v)) > 1; /* which lie anywhere */
+    const bool blocks = v->field[F_ISA] == ISA_SM80 && variant_has_blocks(v); /* which lie anywhere */
     return !copies || blocks || v->field[F_COPY] == COPY_ANY || v->field[F_COPY] == COPY_PLAIN;
 }
 

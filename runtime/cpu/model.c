@@ -126,7 +126,7 @@ static double coupled(const struct variant *v, const struct cpu *cpu)
     if (!f[F_SPLIT] || !variant_may_couple(v, (enum isa)f[F_ISA]))
         return 1;
     const bool wide_rows = f[F_ROWS] == 16 && f[F_HEAD_DIM] > 128;
-    if (dtype_values(kv) > 1 && (f[F_ROWS] > 4 || variant_head_dim_v(v) > 256))
+    if (variant_has_blocks(v) && (f[F_ROWS] > 4 || variant_head_dim_v(v) > 256))
         return wide_rows ? 1.4 : 1;
     if (kv == DTYPE_FP8 && (f[F_VECS] % 4 || f[F_HEAD_DIM] % 16 || variant_head_dim_v(v) % 16))
         return 1;
@@ -424,7 +424,7 @@ static double lateness(const struct variant *v, const struct shape *s, bool whol
     const double parts = whole || pieces ? 1 : 1.04;
     /* Pairs of narrow values take so long that tiles of fewer keys than these are late, and those of more are little slower:
      * measured from memory on a Zen 4. */
-    const double best = dtype_values(variant_dtype_kv(v)) > 1 ? 128 : 64;
+    const double best = variant_has_blocks(v) ? 128 : 64;
     if (s->coupled < 1)
         return (s->bk != best ? 1.15 : 1) * parts;
     const double page = s->bk * (s->d + s->dv) * s->element / 8192; /* keys, and values, of more than a page are late */

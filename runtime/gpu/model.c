@@ -153,7 +153,7 @@ static double hopper_widening(const struct variant *v, double numbers)
     if (!variant_is_narrow(v) || v->field[F_WIDENED])
         return 0;
     if (q == 16)
-        return numbers / (v->field[F_TILE_K] < 128 ? 24 : 34) * (dtype_values(variant_dtype_kv(v)) > 1 ? 1.6 : 1) + 600 -
+        return numbers / (v->field[F_TILE_K] < 128 ? 24 : 34) * (variant_has_blocks(v) ? 1.6 : 1) + 600 -
                (v->field[F_LAZY] ? variant_head_dim_v(v) / 2 : 0);
     return numbers / (q == 64 ? 9 : 6.5);
 }
@@ -164,7 +164,7 @@ static double hopper_widening(const struct variant *v, double numbers)
 static double hopper_widening_once(const struct variant *v, const struct tune_target *t, double groups)
 {
     const double numbers = (double)t->batch * t->kv_heads * (double)t->kv_len * (variant_head_dim(v) + variant_head_dim_v(v));
-    const double rate = (dtype_values(variant_dtype_kv(v)) > 1 ? 3.5 : 4.6) * (v->field[F_TILE_Q] == 64 ? 2 : 1);
+    const double rate = (variant_has_blocks(v) ? 3.5 : 4.6) * (v->field[F_TILE_Q] == 64 ? 2 : 1);
     return v->field[F_WIDENED] ? numbers / (groups * rate) + 5000 : 0;
 }
 
@@ -196,7 +196,7 @@ static double hopper_cycles(const struct variant *v, const struct tune_target *t
     const double steps = edged ? (s.keys + s.bq / 2) / s.bk + across : up(s.keys, s.bk) / s.bk;
     /* Beside queries in f16 values, or probabilities times their scales, are two numbers; and so are keys in blocks. */
     const double parts = variant_is_narrow(v) && f[F_DTYPE] == DTYPE_F16 ? 2 : 1;
-    const double of_key = dtype_values(variant_dtype_kv(v)) > 1 ? 2 : 1;
+    const double of_key = variant_has_blocks(v) ? 2 : 1;
     const double product = 2 * s.bq * s.bk * (of_key * up(s.d, 16) + parts * up(s.dv, 8)) / 4096;
     const double softmax = s.bq * s.bk * hopper_score(v) + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
     const double seen = s.bq == 64 ? 1 : s.bq == 192 ? 0.1 : f[F_PINGPONG] ? 0.25 : 0.3; /* share not hidden */
@@ -278,7 +278,7 @@ static bool ampere_widens(const struct variant *v)
 static bool ampere_settles(const struct variant *v)
 {
     return variant_is_narrow(v) &&
-           (ampere_widens(v) || dtype_values(variant_dtype_kv(v)) > 1 || v->field[F_COPY] == COPY_ANY);
+           (ampere_widens(v) || variant_has_blocks(v) || v->field[F_COPY] == COPY_ANY);
 }
 
 /* The cycles in which a group of isa sm80 widens a tile of so many narrow numbers: two instructions per cycle, of which four
@@ -340,7 +340,7 @@ static struct ampere_group ampere_group(const struct variant *v, const struct sh
         .product = larger(products * s->bq * s->bk * flops / 2540,
                           warps * s->bk * row / (narrow && !ampere_widens(v) ? 256 : 128)) +
                    ampere_widening(v, s->bk * (s->d + s->dv), warps) + ampere_folding(v, s->bk * (s->d + s->dv)) +
-                   (dtype_values(variant_dtype_kv(v)) > 1 ? s->bq * s->bk * (s->d + s->dv) / 32 / 34 : 0),
+                   (variant_has_blocks(v) ? s->bq * s->bk * (s->d + s->dv) / 32 / 34 : 0),
         .softmax = s->bq * s->bk * (1 / 23.0 + (f[F_SOFTCAP] ? 0.16 : 0)) + (f[F_LAZY] ? 0.3 : 1) * s->bq * s->dv / 128};
 }
 

@@ -230,7 +230,7 @@ static int spoil_value(const struct trial *t)
     const struct attn_args *a = &t->args;
     const struct fenced *to = &t->at[ARRAY_V];
     const int64_t keys = a->batch > 0 ? reference_length(&t->v, a, 0) : 0;
-    if (keys == 0 || dtype_values(variant_dtype_kv(&t->v)) > 1)
+    if (keys == 0 || variant_has_blocks(&t->v))
         return 0;
     char *row = to->base + reference_key_at(&t->v, a, a->v_stride, 0, 0, keys / 2) * to->element;
     if (fenced_open_row(to, row) != 0)

@@ -51,7 +51,7 @@ static void round_window(struct tune_target *t)
 /* Of narrow keys and values: as lengths really are, since a bucket holds fewer sequences and heads. */
 static bool is_large(const struct tune_target *t)
 {
-    const double bytes = dtype_values(variant_dtype_kv(&t->caller)) > 1 ? 4 : 2; /* numbers of blocks may become two */
+    const double bytes = variant_has_blocks(&t->caller) ? 4 : 2; /* numbers of blocks may become two */
     const double row = bytes * (variant_head_dim(&t->caller) + variant_head_dim_v(&t->caller));
     return variant_is_narrow(&t->caller) && row * (double)t->batch * t->kv_heads * (double)t->kv_len > TARGET_WIDENED * 0x1p20;
 }

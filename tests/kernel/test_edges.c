@@ -19,8 +19,8 @@
 #include "../../gen/invariant.h"
 #include "../../gen/space.h"
 #include "runtime/cpu/processor.h"
-#include "runtime/cpu/tcc.h"
 #include "runtime/judge/trial.h"
+#include "../kit/built.h"
 #include "../kit/child.h"
 #include "../kit/seed.h"
 
@@ -57,13 +57,9 @@ struct task {
 static int run_edge(void *arg)
 {
     const struct task *t = arg;
-    struct gen_text text = {0};
     struct kernel kernel = {0};
-    char name[GEN_NAME_MAX];
     struct gen_error *err = &t->found->err;
-    variant_encode(&t->v, name);
-    if (gen_emit(t->fixture->gen, &t->v, GEN_MACHINE_CODE_JIT, &text, err) != 0 ||
-        jit_compile(text.data, name, &kernel, err) != 0)
+    if (build_variant(t->fixture->gen, &t->v, &kernel, err) != 0)
         return 1;
     return trial_all(&t->v, t->shape, &kernel, 0, t->fixture->seed, &t->found->result, err) != 0;
 }
@@ -475,19 +471,14 @@ static void check_low(const struct low *x)
 /* The variant's kernel on these arguments, in one part. */
 static void run_one(const struct fixture *f, const struct variant *v, struct attn_args a)
 {
-    struct gen_text text = {0};
     struct kernel kernel = {0};
     struct gen_error err;
-    char name[GEN_NAME_MAX];
-    variant_encode(v, name);
-    assert_int_equal(gen_emit(f->gen, v, GEN_MACHINE_CODE_JIT, &text, &err), 0);
-    assert_int_equal(jit_compile(text.data, name, &kernel, &err), 0);
+    assert_int_equal(build_variant(f->gen, v, &kernel, &err), 0);
     a.workspace = aligned_alloc(64, ((size_t)kernel.workspace(&a) + 63) / 64 * 64);
     assert_non_null(a.workspace);
     assert_int_equal(kernel.run(&a), 0);
     free(a.workspace);
     kernel_free(&kernel);
-    gen_text_free(&text);
 }
 
 static void test_lowest_float_as_bias(void **state)

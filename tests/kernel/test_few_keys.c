@@ -14,8 +14,8 @@
 
 #include "../../gen/gen.h"
 #include "runtime/cpu/processor.h"
-#include "runtime/cpu/tcc.h"
 #include "runtime/judge/trial.h"
+#include "../kit/built.h"
 #include "../kit/seed.h"
 
 enum { PROBLEMS = 2400, KEYS = 8 };
@@ -36,18 +36,6 @@ static const char *const names[] = {
 };
 static const float sinks[] = {-6, -3, -2, -1, 0.01f, 1, 4, 12};
 enum { SINKS = sizeof sinks / sizeof *sinks };
-
-static int build(const struct gen *gen, const char *name, struct variant *v, struct kernel *out, struct gen_error *err)
-{
-    struct gen_text text = {0};
-    if (variant_decode(name, v, err) != 0)
-        return -1;
-    int result = gen_emit(gen, v, GEN_MACHINE_CODE_JIT, &text, err);
-    if (result == 0)
-        result = jit_compile(text.data, name, out, err);
-    gen_text_free(&text);
-    return result;
-}
 
 /* How many problems are wrong; `worst`: the largest error over its bound. */
 static int judge(const struct variant *v, const struct kernel *kernel, uint64_t *random, double *worst)
@@ -87,7 +75,7 @@ static void test_few_keys(void **state)
         struct variant v;
         struct kernel kernel = {0};
         double worst = 0;
-        if (build(gen, names[i], &v, &kernel, &err) != 0)
+        if (variant_decode(names[i], &v, &err) != 0 || build_variant(gen, &v, &kernel, &err) != 0)
             fail_msg("%s: %s", names[i], err.text);
         const int here = judge(&v, &kernel, &random, &worst);
         print_message("# %s: error over bound at most %.3f\n", names[i], worst);

@@ -29,6 +29,7 @@
 #include "runtime/numerics/convert.h"
 #include "runtime/opencl/internal.h"
 #include "runtime/opencl/variants.h"
+#include "../kit/built.h"
 #include "../kit/child.h"
 #include "../kit/emulated.h"
 #include "../kit/judge.h"
@@ -65,12 +66,7 @@ struct suite {
 
 static int build_here(const struct place *p, const struct variant *v, struct kernel *out, struct gen_error *err)
 {
-    struct gen_text text = {0};
-    char name[GEN_NAME_MAX];
-    variant_encode(v, name);
-    int result = gen_emit(p->gen, v, GEN_MACHINE_CODE_JIT, &text, err) ? -1 : jit_compile(text.data, name, out, err);
-    gen_text_free(&text);
-    return result;
+    return build_variant(p->gen, v, out, err);
 }
 
 /* Plain C by a compiler: $CC or cc, which makes better code of it than libtcc, at half a second or more for each kernel; or tcc,

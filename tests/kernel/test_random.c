@@ -17,9 +17,9 @@
 
 #include "../../gen/gen.h"
 #include "runtime/cpu/processor.h"
-#include "runtime/cpu/tcc.h"
 #include "runtime/numerics/convert.h"
 #include "runtime/judge/trial.h"
+#include "../kit/built.h"
 #include "../kit/child.h"
 #include "../kit/choice.h"
 #include "../kit/judge.h"
@@ -55,14 +55,7 @@ static void count(struct shared *s, const struct variant *v)
 
 static int build(const void *gen, const struct variant *v, struct kernel *out, struct gen_error *err)
 {
-    struct gen_text text = {0};
-    char name[GEN_NAME_MAX];
-    variant_encode(v, name);
-    int result = gen_emit(gen, v, GEN_MACHINE_CODE_JIT, &text, err);
-    if (result == 0)
-        result = jit_compile(text.data, name, out, err);
-    gen_text_free(&text);
-    return result;
+    return build_variant(gen, v, out, err);
 }
 
 static void draw(const struct variant *v, uint64_t *state, struct trial_shape *out)

@@ -15,6 +15,7 @@
 
 #include "runtime/numerics/convert.h"
 #include "../kit/card.h"
+#include "../kit/fragments.h"
 #include "../kit/seed.h"
 
 /* Boxes of 64 and of 16 columns, the last half of which are zeros in V; two warps of two fragments. */
@@ -145,16 +146,6 @@ static struct variant variant_of(int which)
     return v;
 }
 
-/* Where element n of an item's fragments stands. */
-static int fragment_row(int item, int n, int per_fragment)
-{
-    return item / 32 * 16 * FRAGMENTS + n / per_fragment * 16 + item % 32 / 4 + 8 * (n / 2 % 2);
-}
-static int fragment_column(int item, int n, int per_fragment)
-{
-    return 8 * (n % per_fragment / 4) + 2 * (item % 4) + n % 2;
-}
-
 /* ---- the parts ---- */
 static void check_copies(const struct suite *s, int which, bool v, int n)
 {
@@ -236,7 +227,7 @@ static void check_scores(int which, int negative, const struct product *d)
     const int ns = tile_k[which] / 2;
     for (int item = 0; item < ITEMS; item++)
         for (int n = 0; n < FRAGMENTS * ns; n++) {
-            const int row = fragment_row(item, n, ns), key = fragment_column(item, n, ns);
+            const int row = fragment_row(item, n, 16 * FRAGMENTS, ns), key = fragment_column(item, n, ns);
             float sum = 0;
             for (int e = 0; e < HD; e++)
                 sum += dtype_load(types[which], d->q, row * HD + e) * dtype_load(types[which], d->k, key * HD + e);
@@ -249,7 +240,7 @@ static void check_values(int which, int rows, const struct product *d)
 {
     for (int item = 0; item < ITEMS; item++)
         for (int n = 0; n < FRAGMENTS * NO; n++) {
-            const int row = fragment_row(item, n, NO), e = fragment_column(item, n, NO);
+            const int row = fragment_row(item, n, 16 * FRAGMENTS, NO), e = fragment_column(item, n, NO);
             float sum = 1; /* what the output was before */
             for (int key = 0; key < tile_k[which]; key++)
                 sum += d->p[row][key] * dtype_load(types[which], d->v, key * HDV + e);
@@ -278,8 +269,8 @@ static void test_products(void **state)
             memset(d->o, 0xa5, sizeof d->o);
             for (int item = 0; item < ITEMS; item++)
                 for (int n = 0; n < FRAGMENTS * ns; n++)
-                    d->p[fragment_row(item, n, ns)][fragment_column(item, n, ns)] = d->weights[item * FRAGMENTS * ns + n] =
-                        (float)random_below(&seed, 4);
+                    d->p[fragment_row(item, n, 16 * FRAGMENTS, ns)][fragment_column(item, n, ns)] =
+                        d->weights[item * FRAGMENTS * ns + n] = (float)random_below(&seed, 4);
             run_products(s, which, negative, rows, d);
             check_scores(which, negative, d);
             check_values(which, rows, d);
@@ -301,7 +292,7 @@ static void check_edges(const struct suite *s, int which, int i0, int keys, int 
     card_read(c, m_reach, reach, sizeof reach);
     for (int item = 0; item < ITEMS; item++) {
         for (int n = 0; n < FRAGMENTS * ns; n++) {
-            const int i = i0 + fragment_row(item, n, ns), key = j * bk + fragment_column(item, n, ns);
+            const int i = i0 + fragment_row(item, n, 16 * FRAGMENTS, ns), key = j * bk + fragment_column(item, n, ns);
             const bool seen = key < keys && key <= i + offset && (which != 1 || key >= i + low);
             if (scores[item * FRAGMENTS * ns + n] != (seen ? 1.0f : -INFINITY))
                 fail_msg("row %d, key %d: %g", i, key, (double)scores[item * FRAGMENTS * ns + n]);

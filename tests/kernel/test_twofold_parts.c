@@ -14,6 +14,7 @@
 
 #include "runtime/numerics/convert.h"
 #include "../kit/card.h"
+#include "../kit/fragments.h"
 #include "../kit/seed.h"
 
 enum { BQ = 64, ITEMS = 64, BK = 32, WIDEST = 200, KINDS = 4 };
@@ -157,16 +158,6 @@ static void run(const struct suite *s, int which, struct data *d)
         c->cl->api.clReleaseMemObject(m[i]);
 }
 
-/* Two warps, each of one fragment or two. */
-static int fragment_row(int which, int item, int n, int per_fragment)
-{
-    return item / 32 * kinds[which].rows + n / per_fragment * 16 + item % 32 / 4 + 8 * (n / 2 % 2);
-}
-static int fragment_column(int item, int n, int per_fragment)
-{
-    return 8 * (n % per_fragment / 4) + 2 * (item % 4) + n % 2;
-}
-
 /* Whether got is as close to a sum of products, whose sizes add up to `size`, as sums of floats are. */
 static void check_close(double got, double sum, double size, const char *what, int row, int column)
 {
@@ -179,7 +170,7 @@ static void check_scores(int which, const struct data *d)
     const int dim = kinds[which].dim, ns = BK / 2;
     for (int item = 0; item < ITEMS; item++)
         for (int n = 0; n < kinds[which].rows / 16 * ns; n++) {
-            const int row = fragment_row(which, item, n, ns), key = fragment_column(item, n, ns);
+            const int row = fragment_row(item, n, kinds[which].rows, ns), key = fragment_column(item, n, ns);
             double sum = 0, size = 0;
             for (int e = 0; e < dim; e++) {
                 const double product = (double)d->q[row * dim + e] * d->k[key * dim + e];
@@ -194,7 +185,7 @@ static void check_values(int which, const struct data *d)
     const int dim = kinds[which].dim_v, no = columns_of(dim, 16) / 2;
     for (int item = 0; item < ITEMS; item++)
         for (int n = 0; n < kinds[which].rows / 16 * no; n++) {
-            const int row = fragment_row(which, item, n, no), e = fragment_column(item, n, no);
+            const int row = fragment_row(item, n, kinds[which].rows, no), e = fragment_column(item, n, no);
             double sum = 1, size = 1; /* what the output was before */
             for (int key = 0; key < BK && e < dim; key++) {
                 const double product = (double)d->p[row][key] * d->v[key * dim + e] / (double)d->units[BK + key];
@@ -218,7 +209,7 @@ static void test_twofold(void **state)
         fill(d->v, BK, dim_v, 60, &seed);
         for (int item = 0; item < ITEMS; item++)
             for (int n = 0; n < each; n++)
-                d->p[fragment_row(which, item, n, ns)][fragment_column(item, n, ns)] = d->weights[item * each + n] =
+                d->p[fragment_row(item, n, kinds[which].rows, ns)][fragment_column(item, n, ns)] = d->weights[item * each + n] =
                     (float)(random_below(&seed, 1 << 24) + 1.0) * 0x1p-17F;
         run(s, which, d);
         check_rows(d->k, dim, d->raw, d->units, "K");

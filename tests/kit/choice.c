@@ -209,7 +209,7 @@ bool choice_random(const struct choice *c, uint64_t *state, struct variant *out)
         v.field[F_HEAD_DIM] = (int32_t)(1 + random_below(state, random_below(state, 6) ? 136 : 576));
         v.field[F_HEAD_DIM_V] =
             random_below(state, 2) ? 0 : (int32_t)(1 + random_below(state, random_below(state, 6) ? 136 : 512));
-        if (dtype_values(variant_dtype_kv(&v)) > 1)
+        if (variant_has_blocks(&v))
             for (enum field_id f = F_HEAD_DIM; f <= F_HEAD_DIM_V; f++) /* whole blocks */
                 v.field[f] = (v.field[f] + 31) / 32 * 32;
         invariant_set(&v);

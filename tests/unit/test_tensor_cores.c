@@ -94,7 +94,7 @@ static void draw_dims(uint64_t *random, struct variant *v)
     f[F_HEAD_DIM_V] = one_in(random, 3)   ? draw_dim(random)
                       : one_in(random, 8) ? (int32_t)(MOST + 1 + random_below(random, MOST))
                                           : 0;
-    if (dtype_values(variant_dtype_kv(v)) > 1)
+    if (variant_has_blocks(v))
         for (enum field_id i = F_HEAD_DIM; i <= F_HEAD_DIM_V; i++) /* whole blocks */
             f[i] = (f[i] + 31) / 32 * 32;
     if (f[F_HEAD_DIM_V] == f[F_HEAD_DIM])
