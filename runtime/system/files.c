@@ -175,8 +175,11 @@ static int open_made(struct folder *f)
     struct stat s;
     int files = 0;
     f->dir = open(f->made, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (f->dir < 0)
+    if (f->dir < 0) {
+        if (errno == ENOENT) /* taken for a folder that was left, and removed */
+            errno = EAGAIN;
         return -1;
+    }
     bool taken = flock(f->dir, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; /* for a folder that was left */
     if (!taken && fstat(f->dir, &s) == 0 && s.st_uid == geteuid() && (s.st_mode & 07777) == 0700 &&
         is_same(f->dir, f->made) && (files = count_files(f->dir)) == 0)

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +119,39 @@ static void reads_whole_files(void **state)
     folder_remove(&f);
 }
 
+static void *create_folders(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 400; i++) {
+        struct folder f;
+        if (folder_create(&f) != 0)
+            return strdup(strerror(errno));
+        if (f.dir < 0 || access(f.made, F_OK) != 0)
+            return strdup("another one removed the folder while it was in use");
+        folder_remove(&f);
+    }
+    return NULL;
+}
+
+/* Between the making of a folder and its lock, another one may take it for one that was left, and remove it. */
+static void many_at_once(void **state)
+{
+    enum { THREADS = 8 };
+    pthread_t thread[THREADS];
+    char why[200] = "";
+    (void)state;
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, create_folders, NULL), 0);
+    for (int i = 0; i < THREADS; i++) {
+        char *said = NULL;
+        pthread_join(thread[i], (void **)&said);
+        if (said)
+            snprintf(why, sizeof why, "%s", said);
+        free(said);
+    }
+    assert_string_equal(why, "");
+}
+
 #define IN_PLACE(test) cmocka_unit_test_setup_teardown(test, enter, leave)
 
 int main(void)
@@ -127,6 +161,7 @@ int main(void)
         IN_PLACE(ways_to_folders),
         IN_PLACE(removes_no_other_folder),
         IN_PLACE(reads_whole_files),
+        IN_PLACE(many_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
