@@ -114,8 +114,9 @@ static enum compiled build_failed(const struct opencl_target *t, cl_program prog
                  at + used);
     else
         snprintf(err->text, sizeof err->text, "%s.cl: %.*s", name, (int)(end - error), error);
+    bool placed = at < end;
     free(log);
-    return at < end && code == CL_BUILD_PROGRAM_FAILURE ? COMPILE_REFUSED : COMPILE_FAILED;
+    return placed && code == CL_BUILD_PROGRAM_FAILURE ? COMPILE_REFUSED : COMPILE_FAILED;
 }
 
 static void read_log(const struct opencl_target *t, cl_program program, struct opencl_build *build)
