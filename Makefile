@@ -12,7 +12,7 @@ HOST_CC  = $(if $(CROSS),gcc,$(CC))
 CFLAGS   = -O2 -g
 # A warning ends the build where the compiler is one that this code is kept clean for: others may know new warnings.
 KNOWN    = 12 13
-WARNINGS := -Wall -Wextra $(if $(filter $(KNOWN),$(shell $(CC) -dumpversion 2>/dev/null)),-Werror)
+WARNINGS := -Wall -Wextra -Wformat-security $(if $(filter $(KNOWN),$(shell $(CC) -dumpversion 2>/dev/null)),-Werror)
 LDFLAGS  =
 SANITIZE =
 JOBS    := $(shell nproc 2>/dev/null || echo 2)

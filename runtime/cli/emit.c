@@ -514,7 +514,7 @@ int emit_main(int argc, char **argv, const struct emit_driver *driver)
     const char *wrong = why_wrong(&options, driver);
     struct gen_error err = {0};
     if (wrong)
-        return usage_error(&verb_emit, wrong);
+        return usage_error(&verb_emit, "%s", wrong);
     if (options.file[OPTION_BUNDLE] && bundle_check_name(options.file[OPTION_BUNDLE], &err) != 0)
         return usage_error(&verb_emit, "%s", err.text);
     struct emission e = {.options = &options, .driver = driver};
