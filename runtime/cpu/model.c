@@ -373,7 +373,7 @@ static double rows_together(const struct shape *s)
 /* MR rows and one key: queries come from memory, but for a few vectors that stay in registers, and a score is the sum across a
  * vector, which is a matter of shuffles, of which Intel's cores do one a cycle. Values are loaded for every few rows, whose
  * probabilities are broadcast. */
-static double key_cycles(const struct shape *s, double columns, double full)
+static double key_cycles(const struct shape *s, const struct cpu *cpu, double columns, double full)
 {
     const double latency = 4, key = up(s->d, s->lanes) / s->lanes, registers = s->lanes == 8 ? 16 : 32;
     const double room = s->lanes < 4 ? 0 : (double)(int64_t)((registers - s->lanes - 4) / s->mr);
@@ -386,7 +386,10 @@ static double key_cycles(const struct shape *s, double columns, double full)
     const double sum = s->wide ? 13 : s->lanes / 2, widen = s->wide && s->half ? 1.1 : s->widen;
     /* Where a multiply-add of 512 bits takes a cycle, what stands between them hides: measured on a Zen 4. */
     const double beside = s->wide && s->fma >= 1 ? 1.1 : s->costs->few_products;
-    const double all = beside * (score + value) / s->products + widen * (key + columns * s->mr / together) +
+    /* Queries that have no room in the nearest cache come from the next one again for each key, 32 bytes a cycle: measured on a Zen 4. */
+    const double queries = 4 * s->mr * s->d / s->products, far = queries > (cpu->l1d ? (double)cpu->l1d : 32768) ? queries / 32 : 0;
+    const double scores = larger(beside * score / s->products, far);
+    const double all = scores + beside * value / s->products + widen * (key + columns * s->mr / together) +
                        s->mr / s->lanes * (s->costs->exponential + sum + s->modify / 2) + s->costs->few_key;
     return s->coupled * all;
 }
@@ -454,7 +457,7 @@ static double split_cycles(const struct variant *v, const struct shape *s, const
     const double bytes = chunks * keys * (s->d + s->dv) * s->element;
     const double copy = !copies ? 0 : s->wide ? chunks * keys * 36 : bytes;
     const bool tiled = f[F_ISA] == ISA_AMX;
-    const double key = tiled ? tiled_cycles(s) : key_cycles(s, columns, full);
+    const double key = tiled ? tiled_cycles(s) : key_cycles(s, cpu, columns, full);
     /* Pairs are for whole tiles: the keys of the last one are floats, if they are fewer. A launch may have fewer keys than its
      * plan. */
     const double rest = s->coupled >= 1 ? 0 : s->bk * key * ((int64_t)s->all % f[F_TILE_K] ? 1.5 : 0.25);

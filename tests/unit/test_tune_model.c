@@ -344,6 +344,21 @@ static void test_model_of_edges_and_threads(void **state)
     assert_int_equal(v.field[F_TILE_Q], 64);
 }
 
+/* Under 16 rows of 576 numbers in f32 queries have no room in a cache of 32 KB, but in one of 48 KB; in bf16 they have. */
+static void test_model_of_wide_heads(void **state)
+{
+    (void)state;
+    struct cpu cpu = {.model = "AMD EPYC 19.11.1", .l1d = 32 << 10, .l2 = 1 << 20, .l3 = 32 << 20};
+    struct tune_target t = tuner_target(1, 128, 1, 1, 2048, 1);
+    t.caller.field[F_HEAD_DIM] = 576, t.caller.field[F_HEAD_DIM_V] = 512;
+    assert_int_equal(best_on(&cpu, &t, ISA_AVX512).field[F_ROWS], 8);
+    cpu.l1d = 48 << 10;
+    assert_int_equal(best_on(&cpu, &t, ISA_AVX512).field[F_ROWS], 16);
+    cpu.l1d = 32 << 10;
+    t.caller.field[F_DTYPE] = DTYPE_BF16;
+    assert_int_equal(best_on(&cpu, &t, ISA_AVX512BF16).field[F_ROWS], 16);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -359,6 +374,7 @@ int main(void)
         cmocka_unit_test(test_model_of_rounds),
         cmocka_unit_test(test_model_splits_keys_of_few_queries),
         cmocka_unit_test(test_model_of_edges_and_threads),
+        cmocka_unit_test(test_model_of_wide_heads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
