@@ -379,9 +379,9 @@ void attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_pag
         ? kv_lens[a.lens_at + b] : a.kv_len;
     const long offset = a.offset + (a.bottom_right ? keys - queries : 0);
     const long left = f.window[0], right = 0;
-    /* so that vectors of biases and masks are aligned */
-    const long begin = interval(i0, keys, offset, left, right).x / 4 * 4;
     const long end = i0 >= queries ? 0 : interval(min(i0 + 64L, queries) - 1, keys, offset, left, right).y;
+    const long first = interval(i0, keys, offset, left, right).x;
+    const long begin = first < end ? first / 4 * 4 : end; /* so that vectors of biases and masks are aligned */
     const float scale = a.scale / f.softcap, cap = f.softcap;
     const float slope = slopes[f.slopes_at + h];
     float4 out[8];

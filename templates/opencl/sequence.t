@@ -9,12 +9,13 @@
     const long offset = a.offset + (a.bottom_right ? keys - ${QUERIES} : 0);
 % if WINDOW
     const long left = f.window[0], right = ${CAUSAL ? "0" : "f.window[1]"};
-% if INVARIANT
-    const long begin = interval(i0, keys, offset, left, right).x / ${BK} * ${BK}; /* tiles begin where they would without a window */
-% else
-    const long begin = interval(i0, keys, offset, left, right).x / 4 * 4; /* so that vectors of biases and masks are aligned */
-% end
     const long end = ${PACKED ? "i0 >= queries ? 0 : " : ""}interval(min(i0 + ${BQ}L, ${QUERIES}) - 1, keys, offset, left, right).y;
+    const long first = interval(i0, keys, offset, left, right).x;
+% if INVARIANT
+    const long begin = first < end ? first / ${BK} * ${BK} : end; /* tiles begin where they would without a window */
+% else
+    const long begin = first < end ? first / 4 * 4 : end; /* so that vectors of biases and masks are aligned */
+% end
 % else
     const long end = ${PACKED ? "i0 >= queries ? 0 : " : ""}interval(min(i0 + ${BQ}L, ${QUERIES}) - 1, keys, offset);
 % end
