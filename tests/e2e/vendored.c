@@ -138,7 +138,7 @@ void vendored_check_names(const struct vendored_machine *m, const char *objects,
     assert_string_equal(said.out, "");
     shell(&said,
           "%snm -u %s | sed -nE 's/^ +[Uw] //p' | grep -vxE "
-          "'memcpy|memset|memmove|_GLOBAL_OFFSET_TABLE_|___chkstk_ms|__stack_chk_fail(_local)?|__(u)?(div|mod)di3'",
+          "'memcpy|memset|memmove|_GLOBAL_OFFSET_TABLE_|___chkstk_ms|__stack_chk_(fail(_local)?|guard)|__(u)?(div|mod)di3'",
           m->tools, objects);
     assert_string_equal(said.out, "");
 }
