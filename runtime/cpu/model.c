@@ -386,8 +386,10 @@ static double key_cycles(const struct shape *s, const struct cpu *cpu, double co
     const double sum = s->wide ? 13 : s->lanes / 2, widen = s->wide && s->half ? 1.1 : s->widen;
     /* Where a multiply-add of 512 bits takes a cycle, what stands between them hides: measured on a Zen 4. */
     const double beside = s->wide && s->fma >= 1 ? 1.1 : s->costs->few_products;
-    /* Queries that have no room in the nearest cache come from the next one again for each key, 32 bytes a cycle: measured on a Zen 4. */
-    const double queries = 4 * s->mr * s->d / s->products, far = queries > (cpu->l1d ? (double)cpu->l1d : 32768) ? queries / 32 : 0;
+    /* Queries that have no room in the nearest cache come from the next one again for each key, 32 bytes a cycle: measured on a
+     * Zen 4. */
+    const double queries = 4 * s->mr * s->d / s->products, l1 = cpu->l1d ? (double)cpu->l1d : 32768;
+    const double far = queries > l1 ? queries / 32 : 0;
     const double scores = larger(beside * score / s->products, far);
     const double all = scores + beside * value / s->products + widen * (key + columns * s->mr / together) +
                        s->mr / s->lanes * (s->costs->exponential + sum + s->modify / 2) + s->costs->few_key;

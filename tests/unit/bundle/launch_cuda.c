@@ -157,7 +157,7 @@ static const char *look_at_pieces(const struct b_cuda_driver *driver, const stru
 
 int main(void)
 {
-    struct b_cuda_kernel k;
+    static struct b_cuda_kernel k;
     struct b_cuda_driver driver;
     const char *missing = "cuLaunchKernel", *none = "", *wrong = NULL;
     if (b_open_cuda(&driver, find_function, &missing) != -1 || b_open_cuda(&driver, find_function, &none) != 0)
