@@ -17,7 +17,7 @@ INSTALL    = install
 LDCONFIG   = ldconfig
 
 # Pages keep their places, so that links between them work where they are installed, too.
-PAGES    := $(sort $(wildcard README.md CHANGELOG.md */README.md */*/README.md runtime/install/*.md tests/bench/*.svg))
+PAGES    := $(sort $(wildcard README.md CHANGELOG.md */README.md */*/README.md runtime/install/*.md tests/bench/*.md tests/bench/*.svg))
 SPECS    := $(sort $(wildcard specs/*.yaml specs/*.shapes specs/README.md))
 LADDER   := $(sort $(wildcard specs/ladder/*))
 EXAMPLES := $(sort $(wildcard tests/examples/*.c))

@@ -63,7 +63,7 @@ installed() { (cd "$place$prefix" 2>/dev/null && find . ! -type d | sed 's|^\./|
 check 'all is there' diff "$dir/expected" <(installed | grep -vE 'share/doc/attngen/.*\.(md|svg)$|share/attngen/specs|doc/attngen/examples')
 # each FOLDER PLACE: every file of the folder is there.
 each() { (cd "$1" && find . -type f -name "$3") | while read -r file; do cmp "$1/$file" "$place$prefix/share/$2/$file" || exit 1; done; }
-pages() { for page in *.md */README.md */*/README.md runtime/install/*.md; do cmp "$page" "$place$prefix/share/doc/attngen/$page" || return 1; done; }
+pages() { for page in *.md */README.md */*/README.md runtime/install/*.md tests/bench/*.md; do cmp "$page" "$place$prefix/share/doc/attngen/$page" || return 1; done; }
 check 'pages are there, each in its place' pages
 check 'specs are there' each specs attngen/specs '*'
 check 'examples are there' each tests/examples doc/attngen/examples ten_lines.c
