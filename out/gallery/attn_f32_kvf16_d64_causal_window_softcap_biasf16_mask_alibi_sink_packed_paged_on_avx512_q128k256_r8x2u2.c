@@ -10,8 +10,8 @@
  * Parameters: op attn, dtype f32, dtype.kv f16, head_dim.qk 64, causal, window, softcap, bias f16, mask, alibi, sink,
  * packed, paged, isa avx512, tile.q 128, tile.k 256, micro.rows 8, micro.vecs 2, unroll 2.
  * A tile of 128 queries by 256 keys takes 8388608 flops and 65536 bytes of K and V: 128 flops a byte.
- * Vector registers of 512 bits: 20 in the score tile, 19 in the value tile, 12 in the softmax step, of 32.
- * Workspace: 86080 bytes and 131072 for every 256 keys, which parts may share.
+ * Vector registers of 512 bits: 22 in the score tile, 19 in the value tile, 12 in the softmax step, of 32.
+ * Workspace: 87168 bytes and 131072 for every 256 keys, which parts may share.
  *
  * Contract: the comments of struct attn_args below say what each argument is.
  * attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_paged_on_avx512_q128k256_r8x2u2 returns 0, or
@@ -150,6 +150,7 @@ int attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_page
 #define v_zero v_zero_bb65e3d8
 #define v_pool v_pool_bb65e3d8
 #define v_bcasti v_bcasti_bb65e3d8
+#define v_fetchh v_fetchh_bb65e3d8
 #define v_fetchu v_fetchu_bb65e3d8
 #define v_add v_add_bb65e3d8
 #define v_sub v_sub_bb65e3d8
@@ -194,13 +195,10 @@ int attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_page
 #define fetch_lines fetch_lines_bb65e3d8
 #define pack_k pack_k_bb65e3d8
 #define pack_v pack_v_bb65e3d8
-#define score_tile score_tile_bb65e3d8
+#define score_biased score_biased_bb65e3d8
 #define softmax softmax_bb65e3d8
 #define cut cut_bb65e3d8
 #define value_tile value_tile_bb65e3d8
-#define soften soften_bb65e3d8
-#define add_bias add_bias_bb65e3d8
-#define alibi alibi_bb65e3d8
 #define hide hide_bb65e3d8
 #define finish finish_bb65e3d8
 #define least least_bb65e3d8
@@ -219,6 +217,8 @@ int attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_page
 #define pack pack_bb65e3d8
 #define table table_bb65e3d8
 #define scores scores_bb65e3d8
+#define begin_changes begin_changes_bb65e3d8
+#define change change_bb65e3d8
 #define modify modify_bb65e3d8
 #define place place_bb65e3d8
 #define tile tile_bb65e3d8
@@ -257,6 +257,7 @@ OP vec v_const(float f) { return _mm512_set1_ps(f); }
 OP vec v_zero(void) { return _mm512_setzero_ps(); }
 OP ivec v_pool(const int32_t *v) { return _mm512_loadu_si512(v); }
 OP ivec v_bcasti(const int32_t *m) { return _mm512_set1_epi32(*m); }
+OP void v_fetchh(const uint16_t *m) { _mm_prefetch((const char *)m, _MM_HINT_T1); }
 OP void v_fetchu(const uint8_t *m) { _mm_prefetch((const char *)m, _MM_HINT_T1); }
 OP vec v_add(vec x, vec y) { return _mm512_add_ps(x, y); }
 OP vec v_sub(vec x, vec y) { return _mm512_sub_ps(x, y); }
@@ -343,6 +344,7 @@ OP vec v_const(float f) { vec r; EACH AT(r, l) = f; return r; }
 OP vec v_zero(void) { vec r; EACH AT(r, l) = 0.0f; return r; }
 OP ivec v_pool(const int32_t *v) { ivec r; EACH AT(r, l) = v[l]; return r; }
 OP ivec v_bcasti(const int32_t *m) { ivec r; EACH AT(r, l) = m[0]; return r; }
+OP void v_fetchh(const uint16_t *m) { (void)m; }
 OP void v_fetchu(const uint8_t *m) { (void)m; }
 OP vec v_add(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) + AT(y, l); return r; }
 OP vec v_sub(vec x, vec y) { vec r; EACH AT(r, l) = AT(x, l) - AT(y, l); return r; }
@@ -520,20 +522,28 @@ KERNEL void pack_v(const uint16_t *v, float *d, int64_t ld)
     }
 }
 
-/* S[8][n*32] = scale * Q[8][64] K^T[64][n*32], for n panels of keys. */
-KERNEL void score_tile(const float *q, const float *kt, float *s, const float *scale, int64_t n)
+/* S[8][n*32] of Q[8][64] and K^T[64][n*32], for n panels of keys; scores are changed by the numbers behind all scores,
+ * and by biases, in rows that are ld elements apart. Meanwhile biases of the next 8 rows are fetched. */
+KERNEL void score_biased(const float *q, const float *kt, float *s, const uint16_t *bias, int64_t ld, int64_t n)
 {
-    vec f, a0_0, a0_1, a1_0, a1_1, a2_0, a2_1, a3_0, a3_1, a4_0, a4_1, a5_0, a5_1, a6_0, a6_1, a7_0, a7_1,
-        b0, b1, x;
-    const float *t;
-    f = v_bcast(scale);
+    const float *kt_v2, *t;
+    float *s_v2;
+    vec panel, a0_0, a0_1, a1_0, a1_1, a2_0, a2_1, a3_0, a3_1, a4_0, a4_1, a5_0, a5_1, a6_0, a6_1, a7_0, a7_1,
+        b0, b1, x, scale, end, z, p, q_v2, r, e, cap, slope, zero, here, d, step;
+    const uint16_t *from, *ahead, *row, *next;
+    kt_v2 = kt;
+    s_v2 = s;
+    panel = v_zero();
+    from = bias;
+    ahead = bias;
+    ahead += 8 * ld;
     for (int64_t left = n; left; left--) {
         t = q;
         a0_0 = v_zero(); a0_1 = v_zero(); a1_0 = v_zero(); a1_1 = v_zero(); a2_0 = v_zero(); a2_1 = v_zero();
         a3_0 = v_zero(); a3_1 = v_zero(); a4_0 = v_zero(); a4_1 = v_zero(); a5_0 = v_zero(); a5_1 = v_zero();
         a6_0 = v_zero(); a6_1 = v_zero(); a7_0 = v_zero(); a7_1 = v_zero();
         for (int64_t left_v2 = 32; left_v2; left_v2--) {
-            b0 = v_load(kt); b1 = v_load(kt + 16);
+            b0 = v_load(kt_v2); b1 = v_load(kt_v2 + 16);
             x = v_bcast(t); a0_0 = v_fma(a0_0, x, b0); a0_1 = v_fma(a0_1, x, b1);
             x = v_bcast(t + 64); a1_0 = v_fma(a1_0, x, b0); a1_1 = v_fma(a1_1, x, b1);
             x = v_bcast(t + 128); a2_0 = v_fma(a2_0, x, b0); a2_1 = v_fma(a2_1, x, b1);
@@ -542,7 +552,7 @@ KERNEL void score_tile(const float *q, const float *kt, float *s, const float *s
             x = v_bcast(t + 320); a5_0 = v_fma(a5_0, x, b0); a5_1 = v_fma(a5_1, x, b1);
             x = v_bcast(t + 384); a6_0 = v_fma(a6_0, x, b0); a6_1 = v_fma(a6_1, x, b1);
             x = v_bcast(t + 448); a7_0 = v_fma(a7_0, x, b0); a7_1 = v_fma(a7_1, x, b1);
-            b0 = v_load(kt + 32); b1 = v_load(kt + 48);
+            b0 = v_load(kt_v2 + 32); b1 = v_load(kt_v2 + 48);
             x = v_bcast(t + 1); a0_0 = v_fma(a0_0, x, b0); a0_1 = v_fma(a0_1, x, b1);
             x = v_bcast(t + 65); a1_0 = v_fma(a1_0, x, b0); a1_1 = v_fma(a1_1, x, b1);
             x = v_bcast(t + 129); a2_0 = v_fma(a2_0, x, b0); a2_1 = v_fma(a2_1, x, b1);
@@ -552,25 +562,200 @@ KERNEL void score_tile(const float *q, const float *kt, float *s, const float *s
             x = v_bcast(t + 385); a6_0 = v_fma(a6_0, x, b0); a6_1 = v_fma(a6_1, x, b1);
             x = v_bcast(t + 449); a7_0 = v_fma(a7_0, x, b0); a7_1 = v_fma(a7_1, x, b1);
             t += 2;
-            kt += 64;
+            kt_v2 += 64;
         }
-        a0_0 = v_mul(a0_0, f); a0_1 = v_mul(a0_1, f);
-        v_store(s, a0_0); v_store(s + 16, a0_1);
-        a1_0 = v_mul(a1_0, f); a1_1 = v_mul(a1_1, f);
-        v_store(s + 256, a1_0); v_store(s + 272, a1_1);
-        a2_0 = v_mul(a2_0, f); a2_1 = v_mul(a2_1, f);
-        v_store(s + 512, a2_0); v_store(s + 528, a2_1);
-        a3_0 = v_mul(a3_0, f); a3_1 = v_mul(a3_1, f);
-        v_store(s + 768, a3_0); v_store(s + 784, a3_1);
-        a4_0 = v_mul(a4_0, f); a4_1 = v_mul(a4_1, f);
-        v_store(s + 1024, a4_0); v_store(s + 1040, a4_1);
-        a5_0 = v_mul(a5_0, f); a5_1 = v_mul(a5_1, f);
-        v_store(s + 1280, a5_0); v_store(s + 1296, a5_1);
-        a6_0 = v_mul(a6_0, f); a6_1 = v_mul(a6_1, f);
-        v_store(s + 1536, a6_0); v_store(s + 1552, a6_1);
-        a7_0 = v_mul(a7_0, f); a7_1 = v_mul(a7_1, f);
-        v_store(s + 1792, a7_0); v_store(s + 1808, a7_1);
-        s += 32;
+        scale = v_bcast(s + 2048); a0_0 = v_mul(a0_0, scale); a0_1 = v_mul(a0_1, scale); a1_0 = v_mul(a1_0, scale);
+        a1_1 = v_mul(a1_1, scale); a2_0 = v_mul(a2_0, scale); a2_1 = v_mul(a2_1, scale); a3_0 = v_mul(a3_0, scale);
+        a3_1 = v_mul(a3_1, scale); a4_0 = v_mul(a4_0, scale); a4_1 = v_mul(a4_1, scale); a5_0 = v_mul(a5_0, scale);
+        a5_1 = v_mul(a5_1, scale); a6_0 = v_mul(a6_0, scale); a6_1 = v_mul(a6_1, scale); a7_0 = v_mul(a7_0, scale);
+        a7_1 = v_mul(a7_1, scale); end = v_const(8.0f); a0_0 = v_min(end, a0_0); end = v_const(-8.0f);
+        a0_0 = v_max(end, a0_0); z = v_mul(a0_0, a0_0); p = v_const(1.52310466e-08f);
+        p = v_hornerf(p, z, 2.18951354e-05f); p = v_hornerf(p, z, 0.00357162766f);
+        p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f); q_v2 = v_const(8.52271e-07f);
+        q_v2 = v_hornerf(q_v2, z, 0.000341134f); q_v2 = v_hornerf(q_v2, z, 0.0261645578f);
+        q_v2 = v_hornerf(q_v2, z, 0.467778504f); q_v2 = v_hornerf(q_v2, z, 1.0f); p = v_mul(p, a0_0);
+        r = v_rcp(q_v2); a0_0 = v_mul(p, r); e = v_copy(p); e = v_fnma(e, a0_0, q_v2); a0_0 = v_fma(a0_0, e, r);
+        end = v_const(8.0f); a0_1 = v_min(end, a0_1); end = v_const(-8.0f); a0_1 = v_max(end, a0_1);
+        z = v_mul(a0_1, a0_1); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
+        p = v_hornerf(p, z, 0.00357162766f); p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f);
+        q_v2 = v_const(8.52271e-07f); q_v2 = v_hornerf(q_v2, z, 0.000341134f);
+        q_v2 = v_hornerf(q_v2, z, 0.0261645578f); q_v2 = v_hornerf(q_v2, z, 0.467778504f);
+        q_v2 = v_hornerf(q_v2, z, 1.0f); p = v_mul(p, a0_1); r = v_rcp(q_v2); a0_1 = v_mul(p, r); e = v_copy(p);
+        e = v_fnma(e, a0_1, q_v2); a0_1 = v_fma(a0_1, e, r); end = v_const(8.0f); a1_0 = v_min(end, a1_0);
+        end = v_const(-8.0f); a1_0 = v_max(end, a1_0); z = v_mul(a1_0, a1_0); p = v_const(1.52310466e-08f);
+        p = v_hornerf(p, z, 2.18951354e-05f); p = v_hornerf(p, z, 0.00357162766f);
+        p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f); q_v2 = v_const(8.52271e-07f);
+        q_v2 = v_hornerf(q_v2, z, 0.000341134f); q_v2 = v_hornerf(q_v2, z, 0.0261645578f);
+        q_v2 = v_hornerf(q_v2, z, 0.467778504f); q_v2 = v_hornerf(q_v2, z, 1.0f); p = v_mul(p, a1_0);
+        r = v_rcp(q_v2); a1_0 = v_mul(p, r); e = v_copy(p); e = v_fnma(e, a1_0, q_v2); a1_0 = v_fma(a1_0, e, r);
+        end = v_const(8.0f); a1_1 = v_min(end, a1_1); end = v_const(-8.0f); a1_1 = v_max(end, a1_1);
+        z = v_mul(a1_1, a1_1); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
+        p = v_hornerf(p, z, 0.00357162766f); p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f);
+        q_v2 = v_const(8.52271e-07f); q_v2 = v_hornerf(q_v2, z, 0.000341134f);
+        q_v2 = v_hornerf(q_v2, z, 0.0261645578f); q_v2 = v_hornerf(q_v2, z, 0.467778504f);
+        q_v2 = v_hornerf(q_v2, z, 1.0f); p = v_mul(p, a1_1); r = v_rcp(q_v2); a1_1 = v_mul(p, r); e = v_copy(p);
+        e = v_fnma(e, a1_1, q_v2); a1_1 = v_fma(a1_1, e, r); end = v_const(8.0f); a2_0 = v_min(end, a2_0);
+        end = v_const(-8.0f); a2_0 = v_max(end, a2_0); z = v_mul(a2_0, a2_0); p = v_const(1.52310466e-08f);
+        p = v_hornerf(p, z, 2.18951354e-05f); p = v_hornerf(p, z, 0.00357162766f);
+        p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f); q_v2 = v_const(8.52271e-07f);
+        q_v2 = v_hornerf(q_v2, z, 0.000341134f); q_v2 = v_hornerf(q_v2, z, 0.0261645578f);
+        q_v2 = v_hornerf(q_v2, z, 0.467778504f); q_v2 = v_hornerf(q_v2, z, 1.0f); p = v_mul(p, a2_0);
+        r = v_rcp(q_v2); a2_0 = v_mul(p, r); e = v_copy(p); e = v_fnma(e, a2_0, q_v2); a2_0 = v_fma(a2_0, e, r);
+        end = v_const(8.0f); a2_1 = v_min(end, a2_1); end = v_const(-8.0f); a2_1 = v_max(end, a2_1);
+        z = v_mul(a2_1, a2_1); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
+        p = v_hornerf(p, z, 0.00357162766f); p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f);
+        q_v2 = v_const(8.52271e-07f); q_v2 = v_hornerf(q_v2, z, 0.000341134f);
+        q_v2 = v_hornerf(q_v2, z, 0.0261645578f); q_v2 = v_hornerf(q_v2, z, 0.467778504f);
+        q_v2 = v_hornerf(q_v2, z, 1.0f); p = v_mul(p, a2_1); r = v_rcp(q_v2); a2_1 = v_mul(p, r); e = v_copy(p);
+        e = v_fnma(e, a2_1, q_v2); a2_1 = v_fma(a2_1, e, r); end = v_const(8.0f); a3_0 = v_min(end, a3_0);
+        end = v_const(-8.0f); a3_0 = v_max(end, a3_0); z = v_mul(a3_0, a3_0); p = v_const(1.52310466e-08f);
+        p = v_hornerf(p, z, 2.18951354e-05f); p = v_hornerf(p, z, 0.00357162766f);
+        p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f); q_v2 = v_const(8.52271e-07f);
+        q_v2 = v_hornerf(q_v2, z, 0.000341134f); q_v2 = v_hornerf(q_v2, z, 0.0261645578f);
+        q_v2 = v_hornerf(q_v2, z, 0.467778504f); q_v2 = v_hornerf(q_v2, z, 1.0f); p = v_mul(p, a3_0);
+        r = v_rcp(q_v2); a3_0 = v_mul(p, r); e = v_copy(p); e = v_fnma(e, a3_0, q_v2); a3_0 = v_fma(a3_0, e, r);
+        end = v_const(8.0f); a3_1 = v_min(end, a3_1); end = v_const(-8.0f); a3_1 = v_max(end, a3_1);
+        z = v_mul(a3_1, a3_1); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
+        p = v_hornerf(p, z, 0.00357162766f); p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f);
+        q_v2 = v_const(8.52271e-07f); q_v2 = v_hornerf(q_v2, z, 0.000341134f);
+        q_v2 = v_hornerf(q_v2, z, 0.0261645578f); q_v2 = v_hornerf(q_v2, z, 0.467778504f);
+        q_v2 = v_hornerf(q_v2, z, 1.0f); p = v_mul(p, a3_1); r = v_rcp(q_v2); a3_1 = v_mul(p, r); e = v_copy(p);
+        e = v_fnma(e, a3_1, q_v2); a3_1 = v_fma(a3_1, e, r); end = v_const(8.0f); a4_0 = v_min(end, a4_0);
+        end = v_const(-8.0f); a4_0 = v_max(end, a4_0); z = v_mul(a4_0, a4_0); p = v_const(1.52310466e-08f);
+        p = v_hornerf(p, z, 2.18951354e-05f); p = v_hornerf(p, z, 0.00357162766f);
+        p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f); q_v2 = v_const(8.52271e-07f);
+        q_v2 = v_hornerf(q_v2, z, 0.000341134f); q_v2 = v_hornerf(q_v2, z, 0.0261645578f);
+        q_v2 = v_hornerf(q_v2, z, 0.467778504f); q_v2 = v_hornerf(q_v2, z, 1.0f); p = v_mul(p, a4_0);
+        r = v_rcp(q_v2); a4_0 = v_mul(p, r); e = v_copy(p); e = v_fnma(e, a4_0, q_v2); a4_0 = v_fma(a4_0, e, r);
+        end = v_const(8.0f); a4_1 = v_min(end, a4_1); end = v_const(-8.0f); a4_1 = v_max(end, a4_1);
+        z = v_mul(a4_1, a4_1); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
+        p = v_hornerf(p, z, 0.00357162766f); p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f);
+        q_v2 = v_const(8.52271e-07f); q_v2 = v_hornerf(q_v2, z, 0.000341134f);
+        q_v2 = v_hornerf(q_v2, z, 0.0261645578f); q_v2 = v_hornerf(q_v2, z, 0.467778504f);
+        q_v2 = v_hornerf(q_v2, z, 1.0f); p = v_mul(p, a4_1); r = v_rcp(q_v2); a4_1 = v_mul(p, r); e = v_copy(p);
+        e = v_fnma(e, a4_1, q_v2); a4_1 = v_fma(a4_1, e, r); end = v_const(8.0f); a5_0 = v_min(end, a5_0);
+        end = v_const(-8.0f); a5_0 = v_max(end, a5_0); z = v_mul(a5_0, a5_0); p = v_const(1.52310466e-08f);
+        p = v_hornerf(p, z, 2.18951354e-05f); p = v_hornerf(p, z, 0.00357162766f);
+        p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f); q_v2 = v_const(8.52271e-07f);
+        q_v2 = v_hornerf(q_v2, z, 0.000341134f); q_v2 = v_hornerf(q_v2, z, 0.0261645578f);
+        q_v2 = v_hornerf(q_v2, z, 0.467778504f); q_v2 = v_hornerf(q_v2, z, 1.0f); p = v_mul(p, a5_0);
+        r = v_rcp(q_v2); a5_0 = v_mul(p, r); e = v_copy(p); e = v_fnma(e, a5_0, q_v2); a5_0 = v_fma(a5_0, e, r);
+        end = v_const(8.0f); a5_1 = v_min(end, a5_1); end = v_const(-8.0f); a5_1 = v_max(end, a5_1);
+        z = v_mul(a5_1, a5_1); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
+        p = v_hornerf(p, z, 0.00357162766f); p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f);
+        q_v2 = v_const(8.52271e-07f); q_v2 = v_hornerf(q_v2, z, 0.000341134f);
+        q_v2 = v_hornerf(q_v2, z, 0.0261645578f); q_v2 = v_hornerf(q_v2, z, 0.467778504f);
+        q_v2 = v_hornerf(q_v2, z, 1.0f); p = v_mul(p, a5_1); r = v_rcp(q_v2); a5_1 = v_mul(p, r); e = v_copy(p);
+        e = v_fnma(e, a5_1, q_v2); a5_1 = v_fma(a5_1, e, r); end = v_const(8.0f); a6_0 = v_min(end, a6_0);
+        end = v_const(-8.0f); a6_0 = v_max(end, a6_0); z = v_mul(a6_0, a6_0); p = v_const(1.52310466e-08f);
+        p = v_hornerf(p, z, 2.18951354e-05f); p = v_hornerf(p, z, 0.00357162766f);
+        p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f); q_v2 = v_const(8.52271e-07f);
+        q_v2 = v_hornerf(q_v2, z, 0.000341134f); q_v2 = v_hornerf(q_v2, z, 0.0261645578f);
+        q_v2 = v_hornerf(q_v2, z, 0.467778504f); q_v2 = v_hornerf(q_v2, z, 1.0f); p = v_mul(p, a6_0);
+        r = v_rcp(q_v2); a6_0 = v_mul(p, r); e = v_copy(p); e = v_fnma(e, a6_0, q_v2); a6_0 = v_fma(a6_0, e, r);
+        end = v_const(8.0f); a6_1 = v_min(end, a6_1); end = v_const(-8.0f); a6_1 = v_max(end, a6_1);
+        z = v_mul(a6_1, a6_1); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
+        p = v_hornerf(p, z, 0.00357162766f); p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f);
+        q_v2 = v_const(8.52271e-07f); q_v2 = v_hornerf(q_v2, z, 0.000341134f);
+        q_v2 = v_hornerf(q_v2, z, 0.0261645578f); q_v2 = v_hornerf(q_v2, z, 0.467778504f);
+        q_v2 = v_hornerf(q_v2, z, 1.0f); p = v_mul(p, a6_1); r = v_rcp(q_v2); a6_1 = v_mul(p, r); e = v_copy(p);
+        e = v_fnma(e, a6_1, q_v2); a6_1 = v_fma(a6_1, e, r); end = v_const(8.0f); a7_0 = v_min(end, a7_0);
+        end = v_const(-8.0f); a7_0 = v_max(end, a7_0); z = v_mul(a7_0, a7_0); p = v_const(1.52310466e-08f);
+        p = v_hornerf(p, z, 2.18951354e-05f); p = v_hornerf(p, z, 0.00357162766f);
+        p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f); q_v2 = v_const(8.52271e-07f);
+        q_v2 = v_hornerf(q_v2, z, 0.000341134f); q_v2 = v_hornerf(q_v2, z, 0.0261645578f);
+        q_v2 = v_hornerf(q_v2, z, 0.467778504f); q_v2 = v_hornerf(q_v2, z, 1.0f); p = v_mul(p, a7_0);
+        r = v_rcp(q_v2); a7_0 = v_mul(p, r); e = v_copy(p); e = v_fnma(e, a7_0, q_v2); a7_0 = v_fma(a7_0, e, r);
+        end = v_const(8.0f); a7_1 = v_min(end, a7_1); end = v_const(-8.0f); a7_1 = v_max(end, a7_1);
+        z = v_mul(a7_1, a7_1); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
+        p = v_hornerf(p, z, 0.00357162766f); p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f);
+        q_v2 = v_const(8.52271e-07f); q_v2 = v_hornerf(q_v2, z, 0.000341134f);
+        q_v2 = v_hornerf(q_v2, z, 0.0261645578f); q_v2 = v_hornerf(q_v2, z, 0.467778504f);
+        q_v2 = v_hornerf(q_v2, z, 1.0f); p = v_mul(p, a7_1); r = v_rcp(q_v2); a7_1 = v_mul(p, r); e = v_copy(p);
+        e = v_fnma(e, a7_1, q_v2); a7_1 = v_fma(a7_1, e, r); cap = v_bcast(s + 2049); a0_0 = v_mul(a0_0, cap);
+        a0_1 = v_mul(a0_1, cap); a1_0 = v_mul(a1_0, cap); a1_1 = v_mul(a1_1, cap); a2_0 = v_mul(a2_0, cap);
+        a2_1 = v_mul(a2_1, cap); a3_0 = v_mul(a3_0, cap); a3_1 = v_mul(a3_1, cap); a4_0 = v_mul(a4_0, cap);
+        a4_1 = v_mul(a4_1, cap); a5_0 = v_mul(a5_0, cap); a5_1 = v_mul(a5_1, cap); a6_0 = v_mul(a6_0, cap);
+        a6_1 = v_mul(a6_1, cap); a7_0 = v_mul(a7_0, cap); a7_1 = v_mul(a7_1, cap);
+        row = from;
+        next = ahead;
+        v_fetchh(next);
+        x = v_loadh(row); a0_0 = v_add(a0_0, x);
+        x = v_loadh(row + 16); a0_1 = v_add(a0_1, x);
+        row += ld;
+        next += ld;
+        v_fetchh(next);
+        x = v_loadh(row); a1_0 = v_add(a1_0, x);
+        x = v_loadh(row + 16); a1_1 = v_add(a1_1, x);
+        row += ld;
+        next += ld;
+        v_fetchh(next);
+        x = v_loadh(row); a2_0 = v_add(a2_0, x);
+        x = v_loadh(row + 16); a2_1 = v_add(a2_1, x);
+        row += ld;
+        next += ld;
+        v_fetchh(next);
+        x = v_loadh(row); a3_0 = v_add(a3_0, x);
+        x = v_loadh(row + 16); a3_1 = v_add(a3_1, x);
+        row += ld;
+        next += ld;
+        v_fetchh(next);
+        x = v_loadh(row); a4_0 = v_add(a4_0, x);
+        x = v_loadh(row + 16); a4_1 = v_add(a4_1, x);
+        row += ld;
+        next += ld;
+        v_fetchh(next);
+        x = v_loadh(row); a5_0 = v_add(a5_0, x);
+        x = v_loadh(row + 16); a5_1 = v_add(a5_1, x);
+        row += ld;
+        next += ld;
+        v_fetchh(next);
+        x = v_loadh(row); a6_0 = v_add(a6_0, x);
+        x = v_loadh(row + 16); a6_1 = v_add(a6_1, x);
+        row += ld;
+        next += ld;
+        v_fetchh(next);
+        x = v_loadh(row); a7_0 = v_add(a7_0, x);
+        x = v_loadh(row + 16); a7_1 = v_add(a7_1, x);
+        row += ld;
+        next += ld;
+        slope = v_bcast(s + 2050); zero = v_zero(); here = v_bcast(s + 2051); here = v_add(here, panel);
+        d = v_load(s + 2064); d = v_add(d, here); e = v_sub(zero, d); d = v_max(d, e); a0_0 = v_fma(a0_0, d, slope);
+        d = v_load(s + 2080); d = v_add(d, here); e = v_sub(zero, d); d = v_max(d, e); a0_1 = v_fma(a0_1, d, slope);
+        d = v_load(s + 2096); d = v_add(d, here); e = v_sub(zero, d); d = v_max(d, e); a1_0 = v_fma(a1_0, d, slope);
+        d = v_load(s + 2112); d = v_add(d, here); e = v_sub(zero, d); d = v_max(d, e); a1_1 = v_fma(a1_1, d, slope);
+        d = v_load(s + 2128); d = v_add(d, here); e = v_sub(zero, d); d = v_max(d, e); a2_0 = v_fma(a2_0, d, slope);
+        d = v_load(s + 2144); d = v_add(d, here); e = v_sub(zero, d); d = v_max(d, e); a2_1 = v_fma(a2_1, d, slope);
+        d = v_load(s + 2160); d = v_add(d, here); e = v_sub(zero, d); d = v_max(d, e); a3_0 = v_fma(a3_0, d, slope);
+        d = v_load(s + 2176); d = v_add(d, here); e = v_sub(zero, d); d = v_max(d, e); a3_1 = v_fma(a3_1, d, slope);
+        d = v_load(s + 2192); d = v_add(d, here); e = v_sub(zero, d); d = v_max(d, e); a4_0 = v_fma(a4_0, d, slope);
+        d = v_load(s + 2208); d = v_add(d, here); e = v_sub(zero, d); d = v_max(d, e); a4_1 = v_fma(a4_1, d, slope);
+        d = v_load(s + 2224); d = v_add(d, here); e = v_sub(zero, d); d = v_max(d, e); a5_0 = v_fma(a5_0, d, slope);
+        d = v_load(s + 2240); d = v_add(d, here); e = v_sub(zero, d); d = v_max(d, e); a5_1 = v_fma(a5_1, d, slope);
+        d = v_load(s + 2256); d = v_add(d, here); e = v_sub(zero, d); d = v_max(d, e); a6_0 = v_fma(a6_0, d, slope);
+        d = v_load(s + 2272); d = v_add(d, here); e = v_sub(zero, d); d = v_max(d, e); a6_1 = v_fma(a6_1, d, slope);
+        d = v_load(s + 2288); d = v_add(d, here); e = v_sub(zero, d); d = v_max(d, e); a7_0 = v_fma(a7_0, d, slope);
+        d = v_load(s + 2304); d = v_add(d, here); e = v_sub(zero, d); d = v_max(d, e); a7_1 = v_fma(a7_1, d, slope);
+        v_store(s_v2, a0_0);
+        v_store(s_v2 + 16, a0_1);
+        v_store(s_v2 + 256, a1_0);
+        v_store(s_v2 + 272, a1_1);
+        v_store(s_v2 + 512, a2_0);
+        v_store(s_v2 + 528, a2_1);
+        v_store(s_v2 + 768, a3_0);
+        v_store(s_v2 + 784, a3_1);
+        v_store(s_v2 + 1024, a4_0);
+        v_store(s_v2 + 1040, a4_1);
+        v_store(s_v2 + 1280, a5_0);
+        v_store(s_v2 + 1296, a5_1);
+        v_store(s_v2 + 1536, a6_0);
+        v_store(s_v2 + 1552, a6_1);
+        v_store(s_v2 + 1792, a7_0);
+        v_store(s_v2 + 1808, a7_1);
+        s_v2 += 32;
+        step = v_bcast(s + 2053); panel = v_add(panel, step);
+        from += 32;
+        ahead += 32;
     }
 }
 
@@ -807,193 +992,6 @@ KERNEL void value_tile(const float *p, const float *v, float *o, const float *r,
     v_store(o + 400, a6_1); v_store(o + 448, a7_0); v_store(o + 464, a7_1);
 }
 
-/* 8*n vectors of scores, which are as tanh wants them, become c[0] * tanh(score). */
-KERNEL void soften(float *s, const float *c, int64_t n)
-{
-    vec c2, x, end, z, p, q, r, e;
-    c2 = v_bcast(c);
-    for (int64_t left = n; left; left--) {
-        x = v_load(s); end = v_const(8.0f); x = v_min(end, x); end = v_const(-8.0f); x = v_max(end, x);
-        z = v_mul(x, x); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
-        p = v_hornerf(p, z, 0.00357162766f); p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f);
-        q = v_const(8.52271e-07f); q = v_hornerf(q, z, 0.000341134f); q = v_hornerf(q, z, 0.0261645578f);
-        q = v_hornerf(q, z, 0.467778504f); q = v_hornerf(q, z, 1.0f); p = v_mul(p, x); r = v_rcp(q);
-        x = v_mul(p, r); e = v_copy(p); e = v_fnma(e, x, q); x = v_fma(x, e, r); x = v_mul(x, c2); v_store(s, x);
-        x = v_load(s + 256); end = v_const(8.0f); x = v_min(end, x); end = v_const(-8.0f); x = v_max(end, x);
-        z = v_mul(x, x); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
-        p = v_hornerf(p, z, 0.00357162766f); p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f);
-        q = v_const(8.52271e-07f); q = v_hornerf(q, z, 0.000341134f); q = v_hornerf(q, z, 0.0261645578f);
-        q = v_hornerf(q, z, 0.467778504f); q = v_hornerf(q, z, 1.0f); p = v_mul(p, x); r = v_rcp(q);
-        x = v_mul(p, r); e = v_copy(p); e = v_fnma(e, x, q); x = v_fma(x, e, r); x = v_mul(x, c2);
-        v_store(s + 256, x);
-        x = v_load(s + 512); end = v_const(8.0f); x = v_min(end, x); end = v_const(-8.0f); x = v_max(end, x);
-        z = v_mul(x, x); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
-        p = v_hornerf(p, z, 0.00357162766f); p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f);
-        q = v_const(8.52271e-07f); q = v_hornerf(q, z, 0.000341134f); q = v_hornerf(q, z, 0.0261645578f);
-        q = v_hornerf(q, z, 0.467778504f); q = v_hornerf(q, z, 1.0f); p = v_mul(p, x); r = v_rcp(q);
-        x = v_mul(p, r); e = v_copy(p); e = v_fnma(e, x, q); x = v_fma(x, e, r); x = v_mul(x, c2);
-        v_store(s + 512, x);
-        x = v_load(s + 768); end = v_const(8.0f); x = v_min(end, x); end = v_const(-8.0f); x = v_max(end, x);
-        z = v_mul(x, x); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
-        p = v_hornerf(p, z, 0.00357162766f); p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f);
-        q = v_const(8.52271e-07f); q = v_hornerf(q, z, 0.000341134f); q = v_hornerf(q, z, 0.0261645578f);
-        q = v_hornerf(q, z, 0.467778504f); q = v_hornerf(q, z, 1.0f); p = v_mul(p, x); r = v_rcp(q);
-        x = v_mul(p, r); e = v_copy(p); e = v_fnma(e, x, q); x = v_fma(x, e, r); x = v_mul(x, c2);
-        v_store(s + 768, x);
-        x = v_load(s + 1024); end = v_const(8.0f); x = v_min(end, x); end = v_const(-8.0f); x = v_max(end, x);
-        z = v_mul(x, x); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
-        p = v_hornerf(p, z, 0.00357162766f); p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f);
-        q = v_const(8.52271e-07f); q = v_hornerf(q, z, 0.000341134f); q = v_hornerf(q, z, 0.0261645578f);
-        q = v_hornerf(q, z, 0.467778504f); q = v_hornerf(q, z, 1.0f); p = v_mul(p, x); r = v_rcp(q);
-        x = v_mul(p, r); e = v_copy(p); e = v_fnma(e, x, q); x = v_fma(x, e, r); x = v_mul(x, c2);
-        v_store(s + 1024, x);
-        x = v_load(s + 1280); end = v_const(8.0f); x = v_min(end, x); end = v_const(-8.0f); x = v_max(end, x);
-        z = v_mul(x, x); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
-        p = v_hornerf(p, z, 0.00357162766f); p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f);
-        q = v_const(8.52271e-07f); q = v_hornerf(q, z, 0.000341134f); q = v_hornerf(q, z, 0.0261645578f);
-        q = v_hornerf(q, z, 0.467778504f); q = v_hornerf(q, z, 1.0f); p = v_mul(p, x); r = v_rcp(q);
-        x = v_mul(p, r); e = v_copy(p); e = v_fnma(e, x, q); x = v_fma(x, e, r); x = v_mul(x, c2);
-        v_store(s + 1280, x);
-        x = v_load(s + 1536); end = v_const(8.0f); x = v_min(end, x); end = v_const(-8.0f); x = v_max(end, x);
-        z = v_mul(x, x); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
-        p = v_hornerf(p, z, 0.00357162766f); p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f);
-        q = v_const(8.52271e-07f); q = v_hornerf(q, z, 0.000341134f); q = v_hornerf(q, z, 0.0261645578f);
-        q = v_hornerf(q, z, 0.467778504f); q = v_hornerf(q, z, 1.0f); p = v_mul(p, x); r = v_rcp(q);
-        x = v_mul(p, r); e = v_copy(p); e = v_fnma(e, x, q); x = v_fma(x, e, r); x = v_mul(x, c2);
-        v_store(s + 1536, x);
-        x = v_load(s + 1792); end = v_const(8.0f); x = v_min(end, x); end = v_const(-8.0f); x = v_max(end, x);
-        z = v_mul(x, x); p = v_const(1.52310466e-08f); p = v_hornerf(p, z, 2.18951354e-05f);
-        p = v_hornerf(p, z, 0.00357162766f); p = v_hornerf(p, z, 0.134445235f); p = v_hornerf(p, z, 1.0f);
-        q = v_const(8.52271e-07f); q = v_hornerf(q, z, 0.000341134f); q = v_hornerf(q, z, 0.0261645578f);
-        q = v_hornerf(q, z, 0.467778504f); q = v_hornerf(q, z, 1.0f); p = v_mul(p, x); r = v_rcp(q);
-        x = v_mul(p, r); e = v_copy(p); e = v_fnma(e, x, q); x = v_fma(x, e, r); x = v_mul(x, c2);
-        v_store(s + 1792, x);
-        s += 16;
-    }
-}
-
-/* Biases are added to 8*n vectors of scores. Rows of biases are ld elements apart. */
-KERNEL void add_bias(float *s, const uint16_t *bias, int64_t ld, int64_t n)
-{
-    const uint16_t *b;
-    vec x, y;
-    for (int64_t left = n; left; left--) {
-        b = bias;
-        x = v_loadh(b);
-        y = v_load(s);
-        y = v_add(y, x);
-        v_store(s, y);
-        b += ld;
-        x = v_loadh(b);
-        y = v_load(s + 256);
-        y = v_add(y, x);
-        v_store(s + 256, y);
-        b += ld;
-        x = v_loadh(b);
-        y = v_load(s + 512);
-        y = v_add(y, x);
-        v_store(s + 512, y);
-        b += ld;
-        x = v_loadh(b);
-        y = v_load(s + 768);
-        y = v_add(y, x);
-        v_store(s + 768, y);
-        b += ld;
-        x = v_loadh(b);
-        y = v_load(s + 1024);
-        y = v_add(y, x);
-        v_store(s + 1024, y);
-        b += ld;
-        x = v_loadh(b);
-        y = v_load(s + 1280);
-        y = v_add(y, x);
-        v_store(s + 1280, y);
-        b += ld;
-        x = v_loadh(b);
-        y = v_load(s + 1536);
-        y = v_add(y, x);
-        v_store(s + 1536, y);
-        b += ld;
-        x = v_loadh(b);
-        y = v_load(s + 1792);
-        y = v_add(y, x);
-        v_store(s + 1792, y);
-        b += ld;
-        bias += 16;
-        s += 16;
-    }
-}
-
-/* Scores fall by slope times distance. f: minus the slope, the positions of 16 keys less the first one's, 16 as their
- * step, and of each row its position less the first key's. */
-KERNEL void alibi(float *s, const float *f, int64_t n)
-{
-    vec slope, at, step, p, x, y;
-    slope = v_bcast(f);
-    at = v_load(f + 1);
-    step = v_bcast(f + 17);
-    for (int64_t left = n; left; left--) {
-        p = v_bcast(f + 18);
-        x = v_sub(at, p);
-        p = v_sub(p, at);
-        x = v_max(x, p);
-        y = v_load(s);
-        y = v_fma(y, x, slope);
-        v_store(s, y);
-        p = v_bcast(f + 19);
-        x = v_sub(at, p);
-        p = v_sub(p, at);
-        x = v_max(x, p);
-        y = v_load(s + 256);
-        y = v_fma(y, x, slope);
-        v_store(s + 256, y);
-        p = v_bcast(f + 20);
-        x = v_sub(at, p);
-        p = v_sub(p, at);
-        x = v_max(x, p);
-        y = v_load(s + 512);
-        y = v_fma(y, x, slope);
-        v_store(s + 512, y);
-        p = v_bcast(f + 21);
-        x = v_sub(at, p);
-        p = v_sub(p, at);
-        x = v_max(x, p);
-        y = v_load(s + 768);
-        y = v_fma(y, x, slope);
-        v_store(s + 768, y);
-        p = v_bcast(f + 22);
-        x = v_sub(at, p);
-        p = v_sub(p, at);
-        x = v_max(x, p);
-        y = v_load(s + 1024);
-        y = v_fma(y, x, slope);
-        v_store(s + 1024, y);
-        p = v_bcast(f + 23);
-        x = v_sub(at, p);
-        p = v_sub(p, at);
-        x = v_max(x, p);
-        y = v_load(s + 1280);
-        y = v_fma(y, x, slope);
-        v_store(s + 1280, y);
-        p = v_bcast(f + 24);
-        x = v_sub(at, p);
-        p = v_sub(p, at);
-        x = v_max(x, p);
-        y = v_load(s + 1536);
-        y = v_fma(y, x, slope);
-        v_store(s + 1536, y);
-        p = v_bcast(f + 25);
-        x = v_sub(at, p);
-        p = v_sub(p, at);
-        x = v_max(x, p);
-        y = v_load(s + 1792);
-        y = v_fma(y, x, slope);
-        v_store(s + 1792, y);
-        at = v_add(at, step);
-        s += 16;
-    }
-}
-
 /* A key whose byte is 0 takes no part. */
 KERNEL void hide(float *s, const uint8_t *bytes, int64_t ld, int64_t n)
 {
@@ -1180,8 +1178,8 @@ static int64_t key_tiles(const struct attn_args *a) { return (a->kv_len + 255) /
 static int64_t query_tiles(int64_t q_len) { return (q_len + 127) / 128; }
 static struct space carve(float *at, float *panels, int64_t tiles)
 {
-    struct space w = {at, at + 8192, at + 16384, at + 16384, at + 18432, panels,
-        panels + tiles * 16384, at + 19456};
+    struct space w = {at, at + 8192, at + 16384, at + 16384, at + 18704, panels,
+        panels + tiles * 16384, at + 19728};
     return w;
 }
 int64_t
@@ -1195,7 +1193,7 @@ int64_t
             return a->part == -4 ? 1 : units * (a->part == -2 ? key_tiles(a) : tiles);
         return tiles > 1 ? units * panels : 0; /* all heads' panels; of use where several tiles of queries read them */
     }
-    return 86080 + (a->shared ? 0 : panels);
+    return 87168 + (a->shared ? 0 : panels);
 }
 
 /* Packs the tiles of KV head g that hold keys first to end - 1. */
@@ -1237,28 +1235,42 @@ static const void *table(const void *from, const int64_t *stride, int64_t *ld, i
 /* What modify() needs to know of the queries, those of head h from row i0 on, and where scores are. */
 struct scores { const struct attn_features *f; const struct sequence *s; const struct space *w; int64_t h, i0; };
 
-/* What the features do to the scores of 8 rows from row i0 + i on, against n keys from key j on. */
+/* The numbers that changes of scores take which stay the same for a tile of queries (inside.micro). */
+static void begin_changes(const struct scores *x, float scale)
+{
+    float *numbers = x->w->s + 2048;
+    float cap = x->f->softcap;
+    numbers[0] = scale;
+    numbers[1] = cap;
+    numbers[2] = -x->f->slopes[x->h], numbers[5] = 32.0f;
+    for (int64_t i = 0; i < 8; i++)
+        for (int64_t c = 0; c < 32; c++)
+            numbers[16 + i * 32 + c] = (float)(c - i);
+}
+
+/* Scores of 8 rows q, from row i0 + i on, against so many panels k of keys from key j on, and what the features do to
+ * them. */
+static void change(const struct scores *x, const float *q, const float *k, int64_t i, int64_t j, int64_t panels)
+{
+    const struct attn_features *f = x->f;
+    const struct sequence *s = x->s;
+    int64_t row = x->i0 + i, ld;
+    const uint16_t *bias = (const uint16_t *)f->bias + s->b * f->bias_stride[0] + x->h * f->bias_stride[1];
+    bias += row * f->bias_stride[2] + j * f->bias_stride[3];
+    bias = (const uint16_t *)table(bias, f->bias_stride, &ld, s->q_len - row, s->keys - j, panels * 32, sizeof *bias,
+        x->w->stage);
+    x->w->s[2051] = (float)(j - (x->i0 + i + x->s->offset));
+    score_biased(q, k, x->w->s, bias, ld, panels);
+}
+
+/* What a mask does to the scores of 8 rows from row i0 + i on, against n keys from key j on. */
 static void modify(const struct scores *x, int64_t i, int64_t j, int64_t n)
 {
     const struct space *w = x->w;
     const struct attn_features *f = x->f;
     int64_t steps = (n + 15) / 16;
-    float cap = f->softcap;
-    soften(w->s, &cap, steps);
     const struct sequence *s = x->s;
     int64_t row = x->i0 + i, ld;
-    const uint16_t *bias = (const uint16_t *)f->bias + s->b * f->bias_stride[0] + x->h * f->bias_stride[1];
-    bias += row * f->bias_stride[2] + j * f->bias_stride[3];
-    bias = (const uint16_t *)table(bias, f->bias_stride, &ld, s->q_len - row, s->keys - j, steps * 16, sizeof *bias,
-        w->stage);
-    add_bias(w->s, bias, ld, steps);
-    float numbers[26];
-    numbers[0] = -f->slopes[x->h], numbers[17] = 16.0f;
-    for (int64_t l = 0; l < 16; l++)
-        numbers[1 + l] = (float)l;
-    for (int64_t r = 0; r < 8; r++)
-        numbers[18 + r] = (float)(x->i0 + i + r + x->s->offset - j);
-    alibi(w->s, numbers, steps);
     const uint8_t *mask = f->mask + s->b * f->mask_stride[0] + x->h * f->mask_stride[1];
     mask += row * f->mask_stride[2] + j * f->mask_stride[3];
     mask = (const uint8_t *)table(mask, f->mask_stride, &ld, s->q_len - row, s->keys - j, steps * 16, 1, w->stage);
@@ -1276,7 +1288,7 @@ static void tile(const struct place *w, int64_t n, int64_t seen, const int32_t *
 {
     int64_t steps = n == 256 ? 16 : (n + 15) / 16;
     int64_t panels = n == 256 ? 8 : (n + 31) / 32;
-    score_tile(w->q, w->k, w->s, scale, panels);
+    change(x, w->q, w->k, i, j, panels);
     modify(x, i, j, n);
     if (seen < n)
         cut(w->s + seen, ends, steps - seen / 16);
@@ -1393,6 +1405,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
         const float *from = queries_at(i < rows ? q + i * ld : q, &ld, rows - i, (float *)w->stage);
         pack_q(from, w->q + i * 64, ld);
     }
+    begin_changes(&x, scale);
     int64_t seen_below = end_key(s, i0), seen_from = first_key(s, i0 + padded - 1); /* by all rows */
     begin(w, padded);
     for (int64_t first = first_key(s, i0) / 256 * 256, j = first; j < end; j += 256) {
@@ -1462,12 +1475,12 @@ int attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_page
             do_shared(a, t);
         return 0;
     }
-    struct space w = carve((float *)a->workspace, (float *)a->workspace + 21520, key_tiles(a));
+    struct space w = carve((float *)a->workspace, (float *)a->workspace + 21792, key_tiles(a));
     cuts = cuts_of(units, a->parts);
     struct soon soon = soon_begin(a, cuts);
     const int64_t end = units * cuts * (a->part + 1) / a->parts;
     if (a->phase)
-        memcpy(&packed, (char *)a->workspace + 86016, sizeof packed);
+        memcpy(&packed, (char *)a->workspace + 87104, sizeof packed);
     for (int64_t t = units * cuts * a->part / a->parts; t < end; t++) {
         int64_t unit = t / cuts, g = unit % a->kv_heads;
         struct sequence s = sequence_of(a, unit / a->kv_heads);
@@ -1479,7 +1492,7 @@ int attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_page
             attend(a, &w, &s, g * group + u / tiles, u % tiles * 128, next_tile(a, &s, &soon, t, u, end));
         }
     }
-    memcpy((char *)a->workspace + 86016, &packed, sizeof packed);
+    memcpy((char *)a->workspace + 87104, &packed, sizeof packed);
     return 0;
 }
 
@@ -1504,6 +1517,7 @@ int attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_page
 #undef v_zero
 #undef v_pool
 #undef v_bcasti
+#undef v_fetchh
 #undef v_fetchu
 #undef v_add
 #undef v_sub
@@ -1550,13 +1564,10 @@ int attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_page
 #undef fetch_lines
 #undef pack_k
 #undef pack_v
-#undef score_tile
+#undef score_biased
 #undef softmax
 #undef cut
 #undef value_tile
-#undef soften
-#undef add_bias
-#undef alibi
 #undef hide
 #undef finish
 #undef least
@@ -1575,6 +1586,8 @@ int attn_f32_kvf16_d64_causal_window_softcap_biasf16_mask_alibi_sink_packed_page
 #undef pack
 #undef table
 #undef scores
+#undef begin_changes
+#undef change
 #undef modify
 #undef place
 #undef tile

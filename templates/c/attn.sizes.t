@@ -16,12 +16,29 @@
 % let SUM = W
 % let FIX = 2*W
 % let BASE = 3*W
+%# Registers beside the accumulators of a score tile that are wanted where scores are changed behind their products. Kernels of many queries do that
+%# there (INSIDE) if there is room for it; but with `invariant` distances are rounded as few queries round them.
+% let ROOM_INSIDE = ALIBI ? 6 : SOFTCAP ? 5 : 4
 %# Whether products leave the maxima of scores, too, while these are in registers; then softmax multiplies scores by their scale.
-% let KNOWN = TABLE and PAIRS and not WOVEN and not SPLIT and not INVARIANT and not MODIFY and NV % 2 == 0 and MR*NV + MR + NV + 2 <= REGISTERS ? 1 : 0
+% let KNOWN = TABLE and PAIRS and not WOVEN and not SPLIT and not INVARIANT and NV % 2 == 0 and MR*NV + MR + NV + (MODIFY ? 5 : 2) <= REGISTERS ? 1 : 0
+% let INSIDE = MODIFY and not (INVARIANT and ALIBI) and not SPLIT and not WOVEN and not ACROSS and not QUARTERED and (not REGISTERS or MR*NV + KNOWN*(MR + 1) + ROOM_INSIDE <= REGISTERS) ? 1 : 0
 %# Whether exponentials are by the table where bits are a promise, in kernels of few queries and in all others; and RAW: in either case scores
 %# stay products until softmax multiplies them.
 % let TABLED = TABLE and PAIRS and not WOVEN and INVARIANT and not MODIFY and NV % 2 == 0 ? 1 : 0
 % let RAW = KNOWN or TABLED
+%# What is done there: scores are multiplied by their scale (SCALES), and by the cap (CAPS), unless softmax multiplies them by either; a bias or else a
+%# mask is read (READS, HIDES). FOLDS: one multiply-add serves scale and bias, which few queries with the same bits do not have. READ_LINES lines of
+%# a row of that are fetched ahead for each panel.
+% let SCALES = not KNOWN or SOFTCAP or BIAS != "none" or ALIBI
+% let CAPS = not KNOWN or BIAS != "none" or ALIBI
+% let READS = INSIDE and (BIAS != "none" or MASK)
+% let HIDES = INSIDE and MASK and BIAS == "none"
+% let FOLDS = BIAS != "none" and not SOFTCAP and not OPENS and not INVARIANT
+%# What makes a tile's scores where keys are packed.
+% let SCORES_OF = INSIDE ? (READS ? (HIDES ? "score_hidden" : "score_biased") : "score_changed") : RAW ? "score_and_tops" : "score_tile"
+% let READ_BYTES = BIAS != "none" ? type_bytes(BIAS) : 1
+% let READ_LINES = ceil_div(NR*READ_BYTES, 64)
+% let READ_LINE = 64/READ_BYTES
 %# Where values were rounded, too, outputs are over sums of probabilities as they were rounded, so that these roundings mostly cancel.
 % let TWO_SUMS = OPENS or TABLED
 % let ROUNDED = 4*W
@@ -323,9 +340,11 @@
 % let FEW_ALL = not FEW ? SOME_STAGE + round_up(max(max(STAGE, QROWS*LDQ*PER)*4, WIDENS ? max(NR*KEY, SOME*VALUE) : NARROW ? 0 : NR*LDQ*PER*SIZE), 64) : FEW_AT + FEW_LISTS
 % let AT_O = round_up(BQ, W)*LDQ*4
 % let AT_S = AT_O + round_up(BQ*LDO*4, 64)
-%# Behind scores are the largest ones of each row, and behind these (LOGS) what scores are times.
+%# Behind scores are the largest ones of each row, and behind these (LOGS) what scores are times, or what changes them (inside.micro).
 % let BEST = MR*BK
-% let AT_P = AT_S + round_up((MR*BK + (RAW ? MR*W + LOGS*W : 0))*4, 64)
+% let NUMBERS = BEST + RAW*MR*W
+% let DISTANCES = NUMBERS + max(W, 8)
+% let AT_P = AT_S + round_up((NUMBERS + LOGS*W + INSIDE*(DISTANCES - NUMBERS + ALIBI*MR*NR))*4, 64)
 % let AT_ROW = AT_P + (PAIRS ? round_up(MR*BK*2*(BEARS and BLOCKS ? 2 : 1), 64) : 0)
 % let AT_STAGE = AT_ROW + round_up(BQ/MR*STATE*4, 64)
 % let AT_PART = AT_STAGE + round_up(STAGE*4, 64)
@@ -342,7 +361,7 @@
 % assert not SERIAL, "serial belongs to isas sm90 and amx"
 % assert not has_type("bf16x2") or TQ == "bf16" and (TKV == "bf16" or NARROW), "isas avx512bf16 and neonbf16 multiply pairs of bf16; dtype must be bf16, but keys and values may be narrow"
 % assert not TABLE or TILES or has_op("lookup"), "table belongs to isas amx and avx512bf16"
-% assert not TABLE or TILES or RAW, "on isa avx512bf16 table is for queries in bf16 whose scores nothing modifies, without invariant for prompts alone; where keys are narrow, outputs must be bf16; micro.vecs must be even, and without invariant micro.vecs, micro.rows and their product must add up to at most 30"
+% assert not TABLE or TILES or RAW, "on isa avx512bf16 table is for queries in bf16, with invariant if nothing modifies scores, and otherwise for prompts alone; where keys are narrow, outputs must be bf16; micro.vecs must be even, and without invariant micro.vecs, micro.rows and their product must add up to at most 30, or 27 where scores are modified"
 % assert HD % VALUES == 0 and HDV % VALUES == 0, "q8_0 and q4_0 are blocks of 32 numbers; head_dim must be a multiple of 32"
 % assert BQ % MR == 0, "tile.q must be a multiple of micro.rows"
 % assert MR <= W, "micro.rows must be at most the vector's width"
@@ -527,16 +546,24 @@
 % elif WORDS
 % micro score_words with N = NV
 % else
-% if RAW and not SPLIT
-% micro score_and_tops with N = NV
-% if KNOWN
-% micro tops_again
+% if INSIDE
+% if BIAS != "none"
+% micro score_biased with N = NV
+% elif MASK
+% micro score_hidden with N = NV
+% else
+% micro score_changed with N = NV
 % end
+% elif RAW and not SPLIT
+% micro score_and_tops with N = NV
 % elif LANED
 % micro tile_across as score_tile with N = NV
 % else
 % micro score_tile with N = NV
 % end
+% end
+% if KNOWN
+% micro tops_again
 % end
 % if IN_TURN
 % micro add_and_score with N = NV
@@ -605,10 +632,10 @@
 % end
 %# Where keys are split, all rows of a step lie in the lanes of one.
 % let LINES = FEW ? 1 : MR
-% if SOFTCAP
+% if SOFTCAP and not INSIDE
 % micro soften with MR = LINES
 % end
-% if BIAS != "none"
+% if BIAS != "none" and not INSIDE
 % micro add_bias with MR = LINES
 % if SIDE_KEYS
 % micro add_biases
@@ -616,10 +643,10 @@
 % end
 % if ALIBI and FEW
 % micro alibi_rows
-% elif ALIBI
+% elif ALIBI and not INSIDE
 % micro alibi
 % end
-% if MASK
+% if MASK and not HIDES
 % micro hide with MR = LINES
 % if SIDE_KEYS
 % micro hide_all

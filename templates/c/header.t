@@ -30,7 +30,7 @@
 % else
  * A tile of ${BQ} queries by ${BK} keys takes ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*SIZE/VALUES} bytes of K and V: ${2*BQ*(HD + HDV)*VALUES/((HD + HDV)*SIZE)} flops a byte.
 % if REGISTERS
- * Vector registers of ${W*32} bits: ${vectors(RAW ? "score_and_tops" : "score_tile")} in the score tile, ${WEIGHS and BLOCKS ? vectors("value_block") : LAST == NV or PANELS > 1 ? vectors("value_tile") : vectors("value_last")} in the value tile, ${vectors(RAW ? "softmax_words" : "softmax")} in the softmax step, of ${REGISTERS}.
+ * Vector registers of ${W*32} bits: ${vectors(SCORES_OF)} in the score tile, ${WEIGHS and BLOCKS ? vectors("value_block") : LAST == NV or PANELS > 1 ? vectors("value_tile") : vectors("value_last")} in the value tile, ${vectors(RAW ? "softmax_words" : "softmax")} in the softmax step, of ${REGISTERS}.
 % end
  * Workspace: ${WORKSPACE} bytes and ${KTILE*4 + VTILE*4} for every ${BK} keys, which parts may share.
 % end

@@ -12,18 +12,25 @@ static void tile(const struct place *w, int64_t n, int64_t seen, const int32_t *
 % end
 % let COUNT = NR == PER*W ? "steps" : "panels"
 % if RAW
-    int32_t bad;
+    int${INSIDE ? "" : "32_t"} bad;
+% end
+% if INSIDE
+    change(x, w->q, w->k, i, j, ${COUNT});
+% if KNOWN
+    bad = w->s[${NUMBERS + 4}] != w->s[${NUMBERS + 4}]; /* some score is no number */
+% end
+% elif RAW
     score_and_tops(w->q, w->k, w->s, w->s + ${BEST}, &bad, ${COUNT});
 % else
     score_tile(w->q, w->k, w->s, scale, ${COUNT});
 % end
-% if MODIFY
+% if MODIFY and not INSIDE or MASK and BIAS != "none"
     modify(x, i, j, n);
 % end
     if (seen < n)
         cut(w->s + seen, ends, steps - seen / ${PER*W});
 % if RAW
-    if (seen < n${NR > PER*W ? " || n % " : ""}${NR > PER*W ? NR : ""}${NR > PER*W ? " != 0" : ""})
+    if (${MASK and BIAS != "none" ? "1 || " : ""}seen < n${NR > PER*W ? " || n % " : ""}${NR > PER*W ? NR : ""}${NR > PER*W ? " != 0" : ""})
         ${TABLED ? "tops_of" : "tops_again"}(w->s, w->s + ${BEST}, ${TABLED ? "&bad, " : ""}steps);
 % end
 % if TABLED

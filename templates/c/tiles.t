@@ -29,6 +29,9 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
 % if MODIFY
     struct scores x = {a->features, s, w, h, i0};
 % end
+% if INSIDE and KNOWN
+    float times;
+% end
     for (int64_t i = 0; i < padded; i += ${W}) {
         int64_t ld = a->q_stride[2];
         const ${CQ} *from = queries_at(i < rows ? q + i * ld : q, &ld, rows - i, (${CQ} *)w->stage);
@@ -36,6 +39,9 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     }
 % if RAW
     scale = turned(w->q, padded * ${LDQ}, scale);
+% end
+% if INSIDE
+    ${KNOWN ? "times = " : ""}begin_changes(&x, scale);
 % end
 % if JOINS
     struct space part = part_of(w);
@@ -57,7 +63,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
                 fetch_share(soon, (rows - i + ${MR - 1}) / ${MR});
 % end
             if (whole) {
-                tile(&at, ${BK}, ${BK}, ends, &scale${MODIFY ? ", &x, i, j" : ""}${RAW ? ", exact" : ""});
+                tile(&at, ${BK}, ${BK}, ends, &${INSIDE and KNOWN ? "times" : "scale"}${MODIFY ? ", &x, i, j" : ""}${RAW ? ", exact" : ""});
                 continue;
             }
             int64_t all = end_key(s, i0 + i) - j, last = least(end, end_key(s, i0 + i + ${MR - 1})) - j; /* all rows see keys below `all`, none sees `last` */
@@ -73,14 +79,14 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
             }
             struct place there = at;
             there.k += skip * ${KEY_ROWS}, there.v += skip * ${NR/PER}${WEIGHS ? ", there.scales += " : ""}${LOGS ? "2 * " : ""}${WEIGHS ? "skip" : ""};
-            tile(&there, least(${BK}, last) - skip, seen, ends, &scale${MODIFY ? ", &x, i, j + skip" : ""}${RAW ? ", exact" : ""});
+            tile(&there, least(${BK}, last) - skip, seen, ends, &${INSIDE and KNOWN ? "times" : "scale"}${MODIFY ? ", &x, i, j + skip" : ""}${RAW ? ", exact" : ""});
 % else
             if (last <= 0)
                 continue;
             int64_t seen = all < 0 ? 0 : least(${BK}, all) / ${PER*W} * ${PER*W}; /* whole vectors that all rows see */
             for (int64_t r = 0; all < ${BK} && r < ${MR}; r++)
                 ends[r] = (int32_t)(least(${BK}, end_key(s, i0 + i + r) - j) - seen);
-            tile(&at, least(${BK}, last), seen, ends, &scale${MODIFY ? ", &x, i, j" : ""}${RAW ? ", exact" : ""});
+            tile(&at, least(${BK}, last), seen, ends, &${INSIDE and KNOWN ? "times" : "scale"}${MODIFY ? ", &x, i, j" : ""}${RAW ? ", exact" : ""});
 % end
         }
     }

@@ -436,7 +436,7 @@ static void alibi(struct job *j)
 {
     const struct sizes *z = &j->z;
     int64_t n = up_to(j, z->BK / (z->PER * z->W)), keys = scores(j, n, 3.0f);
-    memory(j, 1, DTYPE_F32, z->W + 2 + z->MR);
+    memory(j, 1, DTYPE_F32, z->W + 2 + z->MR * (1 + z->INVARIANT));
     integer(j, 2, n);
     set(j, 1, 0, j->kind ? -0.37f : 0.0f);
     set(j, 1, z->W + 1, (float)z->W);
@@ -444,10 +444,12 @@ static void alibi(struct job *j)
         set(j, 1, 1 + l, (float)l);
     for (int64_t i = 0; i < z->MR; i++)
         set(j, 1, z->W + 2 + i, (float)(i + (j->kind - 2) * 50));
+    for (int64_t i = 0; i < z->MR * z->INVARIANT; i++) /* where rows may be of several heads */
+        set(j, 1, z->W + 2 + z->MR + i, -0.1f * (float)i);
     for (int64_t i = 0; i < z->MR; i++)
         for (int64_t c = 0; c < keys; c++) {
             double s = (double)get(j, 0, i * z->BK + c), position = (double)get(j, 1, z->W + 2 + i);
-            double fall = (double)get(j, 1, 0) * fabs(position - (double)c);
+            double slope = (double)get(j, 1, z->INVARIANT ? z->W + 2 + z->MR + i : 0), fall = slope * fabs(position - (double)c);
             want(j, 0, i * z->BK + c, s + fall, isinf(s) ? 0 : 0x1p-22 * (fabs(s) + fabs(fall)) + TINY);
         }
 }
@@ -522,7 +524,8 @@ static const struct model models[] = {
 bool job_make(struct job *j, const char *micro)
 {
     memset(j->arg, 0, sizeof j->arg);
-    const struct model *of[] = {models, few_models, lane_models, panel_models, tile_models, block_models, pair_models, word_models};
+    const struct model *of[] = {models,      few_models,   lane_models, panel_models, tile_models,
+                                block_models, pair_models, word_models, inside_models};
     for (int t = 0; t < (int)(sizeof of / sizeof *of); t++)
         for (const struct model *m = of[t]; m->name; m++)
             if (!strcmp(m->name, micro)) {

@@ -16,6 +16,7 @@
     X(BYTE_TILES) X(BYTE_STEPS) X(AT_SUMS) X(AT_X) X(FACTORS_OF) X(TOPS) X(FIXES) X(HERE) X(HEAVIEST)                  \
     X(HIGHEST) X(LIGHTEST) X(INVERSES) X(WORTH) X(KEY_PIECES) X(VALUE_PIECES) X(CHUNKS)                                \
     X(K_BESIDE) X(V_BESIDE) X(CHECKS)                                                                                  \
+    X(BEST) X(NUMBERS) X(DISTANCES) X(SCALES) X(CAPS) X(SOFTCAP) X(ALIBI) X(INVARIANT)                                 \
     X(PAIRS) X(PER) X(HD) X(HDV) X(MR) X(NV) X(U) X(BK) X(NR) X(SQ) X(LDQ) X(CV) X(LDO) X(PANELS) X(LAST) X(LDP)       \
         X(MAX) X(SUM) X(FIX) X(BASE) X(STATE) X(WINDOW) X(SINK) X(NATURAL) X(SPLIT) X(R) X(KB) X(VR) X(DQ)             \
         X(PARTED) X(PARTED_V) X(PROBS) X(FEW) X(SOME) X(SOME_K) X(WORDS) X(KT)                                         \

@@ -181,13 +181,15 @@ static void want_row(struct job *j, int64_t row, int64_t keys, float top, double
 {
     const struct sizes *z = &j->z;
     const float factor = z->LOGS ? get(j, 3, z->MR * z->W) : get(j, 4, 0);
-    const float old = get(j, 2, z->MAX + row), most = fmaxf(old, top * factor);
-    const double base = fmax(LOWEST, (double)most), fix = exp2((double)(old - (float)base)), rounded = relative + 0x1.01p-8;
+    const float old = get(j, 2, z->MAX + row), most = fmaxf(old, z->NATURAL ? top : top * factor);
+    const double base = fmax(LOWEST, (double)most), fix = power(z, (double)(old - (float)base)), rounded = relative + 0x1.01p-8;
     const double near = 0x1p-22 * (1 + (isinf(base) || base == LOWEST ? 0 : fabs(base))); /* of a product that is rounded once */
     const double added = near + (double)(keys / z->W + 6) * 0x1p-24;
     double sum = 0;
     for (int64_t c = 0; c < keys; c++) {
-        const double x = (double)get(j, 0, row * z->BK + c) * (double)factor, p = isinf(base) ? NAN : exp2(x - base);
+        const double s = (double)get(j, 0, row * z->BK + c), times = (double)factor;
+        const double x = z->NATURAL ? (s - base) * times : s * times - base;
+        const double p = isinf(base) ? NAN : exp2(x);
         const double borne = z->LOGS ? p * exp2((double)get(j, 4, c / 32 * 64 + c % 32) / 128) : p;
         want(j, 1, row * z->LDP * z->PER + place_of(z, c), borne, borne * (rounded + 8 * near) + TINY);
         if (isinf(base))
@@ -196,7 +198,7 @@ static void want_row(struct job *j, int64_t row, int64_t keys, float top, double
     }
     want(j, 2, z->MAX + row, (double)most, 0);
     want(j, 2, z->BASE + row, base, 0);
-    want(j, 2, z->FIX + row, fix, fix * 3e-7 + TINY);
+    want(j, 2, z->FIX + row, fix, fix * (z->NATURAL ? power_error(z, (double)(old - (float)base)) : 3e-7) + TINY);
     if (words && z->TWO_SUMS)
         want(j, 2, z->SUM + row, (double)get(j, 2, z->SUM + row), 0);
     else
@@ -233,7 +235,8 @@ static void step_of_rows(struct job *j, double relative, bool words)
     integer(j, 5, n);
     for (int64_t c = 0; z->LOGS && c < keys; c++)
         set_scale(j, c, 3 * random_normal(&j->random));
-    set(j, z->LOGS ? 3 : 4, z->LOGS ? z->MR * z->W : 0, j->kind == 3 ? 1.0f : 0.18033688f);
+    const float factor = z->NATURAL ? 1.44269504f : j->kind == 3 ? 1.0f : 0.18033688f;
+    set(j, z->LOGS ? 3 : 4, z->LOGS ? z->MR * z->W : 0, factor);
     for (int64_t i = 0; i < z->STATE; i++)
         want_anything(j, 2, i); /* lanes that are no row's */
     for (int64_t i = 0; i < z->MR; i++)

@@ -25,7 +25,7 @@
 #include "../kit/seed.h"
 #include "models.h"
 
-enum { UNITS = 1800, VARIANTS = 156, SLOW_VARIANTS = 3, TOLD = 3, TIMEOUT = 300, DOING = 300 };
+enum { UNITS = 2000, VARIANTS = 170, SLOW_VARIANTS = 3, TOLD = 3, TIMEOUT = 300, DOING = 300 };
 enum { IN_PAGES = 2, INVARIANT, SINKING, CAPPED, WHOLE, WHOLE_SINKING }; /* which kind of kernel for few queries a shape is of */
 
 /* Head dims, rows, vectors, steps; tile.k in panels. 0: the isa's default. Odd head dims, one row, as many rows as a
@@ -206,6 +206,28 @@ static int add_tabled(struct suite *s, enum isa isa, int width, struct gen_error
     return 0;
 }
 
+/* Prompts whose scores are changed behind their products, by one feature or more, with a table and without; and few queries
+ * with the same bits, which have a pass for it. */
+static int add_inside(struct suite *s, enum isa isa, int width, struct gen_error *err)
+{
+    static const struct shape some[] = {
+        {64, 0, 4, 2, 2, 3, false, false}, {37, 53, 8, 2, 1, 2, false, false}, {20, 72, 2, 2, 4, 1, false, false}};
+    static const int32_t of[][4] = {{F_SOFTCAP}, {F_ALIBI}, {F_BIAS}, {F_MASK}, {F_SOFTCAP, F_MASK}, {F_BIAS, F_MASK, F_ALIBI}};
+    for (int i = 0; i < 12; i++) {
+        const enum dtype t = isas[isa].pairs ? DTYPE_BF16 : (enum dtype)(i % DTYPE_COUNT);
+        struct variant v = variant_of(&some[i % 3], isa, t, width);
+        struct gen_error refused;
+        for (int k = 0; k < 4 && of[i / 2][k]; k++)
+            v.field[of[i / 2][k]] = of[i / 2][k] == F_BIAS ? 1 + i % (int)DTYPE_COUNT : 1;
+        v.field[F_TABLE] = isa == ISA_AVX512BF16 && i % 2, v.field[F_INVARIANT] = !v.field[F_TABLE] && i % 4 == 2;
+        v.field[F_SPLIT] = i == 2 ? 64 * v.field[F_TILE_K] : 0;
+        invariant_set(&v);
+        if (!gen_check(s->gen, &v, &refused) && add_variant(s, &s->bench[isa], &v, err))
+            return -1;
+    }
+    return 0;
+}
+
 /* The first ones are of all types. Variants that the isa cannot have are left out; a test asks for enough. */
 static int add_variants(struct suite *s, enum isa isa, struct gen_error *err)
 {
@@ -224,7 +246,7 @@ static int add_variants(struct suite *s, enum isa isa, struct gen_error *err)
                     return -1;
                 s->batch[isa].slow_count = b->variants <= SLOW_VARIANTS ? b->units : s->batch[isa].slow_count;
             }
-    return add_tabled(s, isa, width, err) || add_narrow(s, isa, width, err) ? -1 : 0;
+    return add_tabled(s, isa, width, err) || add_inside(s, isa, width, err) || add_narrow(s, isa, width, err) ? -1 : 0;
 }
 
 /* ---- one call ---- */
@@ -538,6 +560,7 @@ static void test_enough(void **state)
         }
         must_have_all(b, (enum isa)isa, "c/attn.micro");
         must_have_all(b, (enum isa)isa, "c/few.micro");
+        must_have_all(b, (enum isa)isa, "c/inside.micro");
         if (isa == ISA_AVX512 || isa == ISA_AVX512BF16)
             must_have_all(b, (enum isa)isa, "c/fours.micro");
         if (isa == ISA_AVX512BF16)
