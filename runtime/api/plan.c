@@ -7,11 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arrays/run.h"
 #include "devices/list.h"
 #include "gen/invariant.h"
 #include "tune/tune.h"
 
-enum { MOST_HEADS = 1 << 16, MOST_THREADS = 1024 };
+enum { MOST_THREADS = 1024 };
 
 /* Public and internal types have the same numbers, so that a cast converts them. */
 _Static_assert((int)ATTN_F32 == (int)DTYPE_F32 && (int)ATTN_F16 == (int)DTYPE_F16 && (int)ATTN_BF16 == (int)DTYPE_BF16 &&
@@ -65,8 +66,8 @@ static attn_status check_problem(struct attn_problem *p, int cores, struct attn_
         {"o_dtype", (int)p->o_dtype, ATTN_F32, ATTN_BF16},
         {"head_dim", p->head_dim, fields[F_HEAD_DIM].min, fields[F_HEAD_DIM].max},
         {"head_dim_v", p->head_dim_v, v->min, v->max},
-        {"heads", p->heads, 1, MOST_HEADS},
-        {"kv_heads", p->kv_heads, 1, MOST_HEADS},
+        {"heads", p->heads, 1, RUN_HEADS_MOST},
+        {"kv_heads", p->kv_heads, 1, RUN_HEADS_MOST},
         {"causal", p->causal, 0, 1},
         {"window", p->window, 0, 1},
         {"softcap", p->softcap, 0, 1},

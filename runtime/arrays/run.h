@@ -62,6 +62,9 @@ attn_status check_memory(const struct run_rules *rules, const struct attn_run *r
 /* Offsets, and windows with them, are clamped to this, so that sums with an index do not overflow. */
 #define RUN_FAR ((int64_t)1 << 60)
 
+/* Of Q; K and V have no more. */
+enum { RUN_HEADS_MOST = 1 << 16 };
+
 /* The largest size of a scale, well inside f32's range, so that kernels may multiply it by 128 log2(e), or by the scale of a
  * block of keys. */
 #define RUN_SCALE_MOST 1e30f

@@ -191,6 +191,10 @@ static enum options_result read_option(const struct verb *verb, int argc, char *
         }
         value = argv[++*at];
     }
+    if (o->read == read_text && !*value) {
+        option_wrong(err, "%s has an empty value; expected %s", o->name, option_text(verb, o->id).meta);
+        return OPTIONS_WRONG;
+    }
     out->given |= OPTION_BIT(id);
     return o->read(o, value, out, err) ? OPTIONS_WRONG : OPTIONS_READ;
 }
@@ -232,6 +236,9 @@ static int check(const struct verb *verb, struct options *out, struct gen_error 
     const char *device = out->file[OPTION_DEVICE];
     if (device && !device_compiles_c(device) && (out->given & OPTION_BIT(OPTION_COMPILER)))
         return option_wrong(err, "--compiler is for kernels in C; expected none with --device %s", device);
+    for (int i = 0; i < out->operands; i++)
+        if (!*out->operand[i]) /* as of a variable that is not set; a folder of that name would be the root */
+            return option_wrong(err, "word %d is empty; expected %s", i + 1, verb->operand ? verb->operand : "none");
     if (out->operands < verb->min_operands)
         return option_wrong(err, "%s is missing", verb->operand);
     if (out->operands > verb->max_operands)

@@ -56,6 +56,9 @@ int read_shape(const struct option *option, const char *value, struct options *o
         return option_wrong(err,
                             "%s '%s' has %lld query heads for %lld key heads; expected a multiple of the key heads",
                             option->name, value, (long long)s->heads, (long long)s->kv_heads);
+    if (s->heads > RUN_HEADS_MOST)
+        return option_wrong(err, "%s '%s' has %lld query heads; expected 1 to %d", option->name, value, (long long)s->heads,
+                            RUN_HEADS_MOST);
     int64_t d = s->head_dim > s->head_dim_v ? s->head_dim : s->head_dim_v;
     if (elements(s->batch, s->heads, s->q_len, d) < 0 || elements(s->batch, s->kv_heads, s->kv_len, d) < 0)
         return option_wrong(err, "%s '%s' is too large; expected tensors of fewer than 2^40 elements", option->name,
@@ -149,16 +152,18 @@ int read_window(const struct option *option, const char *value, struct options *
 
 int read_scale(const struct option *option, const char *value, struct options *out, struct gen_error *err)
 {
-    if (read_number(option, value, &out->scale, err))
+    char expected[80];
+    snprintf(expected, sizeof expected, "a finite number, of at most %g in size", (double)RUN_SCALE_MOST);
+    if (read_number(option, value, expected, &out->scale, err))
         return -1;
     if (fabsf(out->scale) > RUN_SCALE_MOST)
-        return option_wrong(err, "%s '%s' is invalid; expected a size of at most %g", option->name, value, (double)RUN_SCALE_MOST);
+        return option_wrong(err, "%s '%s' is invalid; expected %s", option->name, value, expected);
     return 0;
 }
 
 int read_softcap(const struct option *option, const char *value, struct options *out, struct gen_error *err)
 {
-    if (read_number(option, value, &out->softcap, err))
+    if (read_number(option, value, RUN_SOFTCAPS, &out->softcap, err))
         return -1;
     if (!(out->softcap >= RUN_SOFTCAP_LEAST && out->softcap <= RUN_SOFTCAP_MOST))
         return option_wrong(err, "%s '%s' is invalid; expected " RUN_SOFTCAPS, option->name, value);

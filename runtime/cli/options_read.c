@@ -43,13 +43,13 @@ int read_integer(const struct option *option, const char *value, int64_t min, in
 }
 
 /* Finite, without a blank before it. */
-int read_number(const struct option *option, const char *value, float *out, struct gen_error *err)
+int read_number(const struct option *option, const char *value, const char *expected, float *out, struct gen_error *err)
 {
     char *end;
     *out = strtof(value, &end);
     bool space = *value == ' ' || (*value >= '\t' && *value <= '\r');
     if (space || end == value || *end || !isfinite(*out))
-        return option_wrong(err, "%s '%s' is invalid; expected a finite number, of at most 3.4e38 in size", option->name, value);
+        return option_wrong(err, "%s '%s' is invalid; expected %s", option->name, value, expected);
     return 0;
 }
 
@@ -69,8 +69,7 @@ int read_word(const struct option *option, const char *value, const char *const 
 
 int read_text(const struct option *option, const char *value, struct options *out, struct gen_error *err)
 {
-    if (!*value)
-        return option_wrong(err, "%s has an empty value; expected %s", option->name, option->meta);
+    (void)err;
     out->file[option->id] = value;
     return 0;
 }
@@ -149,16 +148,18 @@ int read_time_limit(const struct option *option, const char *value, struct optio
 {
     char *end;
     out->time_limit = strtod(value, &end);
-    if (*value < '0' || *value > '9' || *end || !isfinite(out->time_limit) || !(out->time_limit > 0))
+    const bool begins = (*value >= '0' && *value <= '9') || *value == '.';
+    if (!begins || *end || !isfinite(out->time_limit) || !(out->time_limit > 0))
         return option_wrong(err, "%s '%s' is invalid; expected a number of seconds above 0", option->name, value);
     return 0;
 }
 
 int read_tolerance(const struct option *option, const char *value, struct options *out, struct gen_error *err)
 {
-    if (read_number(option, value, &out->tolerance, err))
+    static const char expected[] = "a finite number, 0 or more";
+    if (read_number(option, value, expected, &out->tolerance, err))
         return -1;
     if (out->tolerance < 0)
-        return option_wrong(err, "%s '%s' is invalid; expected 0 or more", option->name, value);
+        return option_wrong(err, "%s '%s' is invalid; expected %s", option->name, value, expected);
     return 0;
 }

@@ -23,7 +23,7 @@ int option_wrong(struct gen_error *err, const char *format, ...) __attribute__((
  * does not fit. read_word: the index in a NULL-terminated list. */
 const char *read_prefix(const char *text, int64_t *out);
 int read_integer(const struct option *option, const char *value, int64_t min, int64_t max, int64_t *out, struct gen_error *err);
-int read_number(const struct option *option, const char *value, float *out, struct gen_error *err);
+int read_number(const struct option *option, const char *value, const char *expected, float *out, struct gen_error *err);
 int read_word(const struct option *option, const char *value, const char *const *words, int *out, struct gen_error *err);
 
 /* options_read.c: for any program. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "attn.h"
+#include "arrays/run.h"
 #include "numerics/convert.h"
 #include "signals.h"
 
@@ -284,8 +285,8 @@ static int check_sides(const struct run *r, const char *path, struct npy *a, boo
     if (a->shape[3] < 1 || a->shape[3] > most)
         return wrong(err, "%s: error: its shape is %s; expected a head dim, the last side, of 1 to %lld", path,
                      shape.text, (long long)most);
-    if (heads_of(r, a) < 1 || heads_of(r, a) > 65536)
-        return wrong(err, "%s: error: its shape is %s; expected 1 to 65536 heads", path, shape.text);
+    if (heads_of(r, a) < 1 || heads_of(r, a) > RUN_HEADS_MOST)
+        return wrong(err, "%s: error: its shape is %s; expected 1 to %d heads", path, shape.text, RUN_HEADS_MOST);
     return 0;
 }
 

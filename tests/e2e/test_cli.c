@@ -420,7 +420,7 @@ static void test_what_excludes_each_other(void **state)
     static const char *const wrong[][2] = {
         {"tune --shape 1,1,1,1,1,64 --quiet --json", "--quiet excludes --json; expected one of them"},
         {"run -q q -k k -v v -o o --tolerance 1", "--tolerance is for --compare; expected both or neither"},
-        {"run -q q -k k -v v -o o --compare c --tolerance -1", "--tolerance '-1' is invalid; expected 0 or more"},
+        {"run -q q -k k -v v -o o --compare c --tolerance -1", "--tolerance '-1' is invalid; expected a finite number, 0 or more"},
         {"emit s.yaml --json --why-not", "--json excludes --why-not; expected one of them"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
