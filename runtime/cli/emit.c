@@ -382,17 +382,11 @@ static int stage_bundle(const struct emission *e, const struct staging *s)
 /* While signals that end the program wait. */
 static int write_held(const struct emission *e, const char *path)
 {
-    bool made = false;
-    int code = make_dir(path, &made);
-    if (code != CLI_OK)
-        return code;
     struct staging staging;
-    code = staging_open(path, &staging);
+    int code = staging_open(path, &staging);
     if (code == CLI_OK)
         code = e->options->file[OPTION_BUNDLE] ? stage_bundle(e, &staging) : finish(e, &staging, stage_kernels(e, &staging));
-    staging_close(&staging);
-    if (code != CLI_OK && made)
-        rmdir(path);
+    staging_close(&staging, code);
     return code;
 }
 

@@ -17,7 +17,7 @@
 #include "print.h"
 #include "signals.h"
 
-enum { READ_MOST = 64 << 20 };
+enum { READ_MOST = 64 << 20, TRIES = 100 };
 #define TEMP_NAME ".attngen-%ld-%u" /* a process number, and which of its directories */
 
 static int out_of_memory(void)
@@ -26,7 +26,8 @@ static int out_of_memory(void)
     return CLI_FAILED;
 }
 
-int make_dir(const char *path, bool *made)
+/* *made: the last one was absent. */
+static int make_dir(const char *path, bool *made)
 {
     char *part = strdup(path);
     if (!part)
@@ -37,12 +38,16 @@ int make_dir(const char *path, bool *made)
         *slash = '/';
     }
     free(part);
-    *made = !mkdir(path, 0777);
-    struct stat st;
-    if (*made || (errno == EEXIST && !stat(path, &st) && S_ISDIR(st.st_mode)))
-        return CLI_OK;
+    bool exists = true;
+    for (int i = 0; i < 2 && exists; i++) { /* the second time if another emit removed it in between */
+        struct stat st;
+        *made = !mkdir(path, 0777);
+        exists = !*made && errno == EEXIST;
+        if (*made || (exists && !stat(path, &st) && S_ISDIR(st.st_mode)))
+            return CLI_OK;
+    }
     print_line(stderr, "%s: error: %s; expected a directory, or a place where one can be created", path,
-               errno == EEXIST ? "a file of that name exists" : strerror(errno));
+               exists ? "a file of that name exists" : strerror(errno));
     return CLI_FAILED;
 }
 
@@ -104,15 +109,43 @@ static void sweep(int dir)
         closedir(all);
 }
 
+static bool is_there(const struct staging *s)
+{
+    struct stat mine, there;
+    return fstat(s->dir, &mine) == 0 && stat(s->path, &there) == 0 && mine.st_dev == there.st_dev && mine.st_ino == there.st_ino;
+}
+
+/* Until it has the lock of a directory that is still there: one that fails removes the directory that it made. */
+static int open_locked(struct staging *s)
+{
+    for (int i = 0; i < TRIES; i++) {
+        bool locked = false;
+        if (make_dir(s->path, &s->made) != CLI_OK)
+            return CLI_FAILED;
+        s->dir = open(s->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (s->dir >= 0)
+            locked = lock(s->dir);
+        if (s->dir >= 0 ? !locked || is_there(s) : errno != ENOENT) {
+            if (locked)
+                sweep(s->dir);
+            break;
+        }
+        if (s->dir >= 0)
+            close(s->dir);
+        s->dir = -1;
+        errno = ENOENT;
+    }
+    if (s->dir >= 0)
+        return CLI_OK;
+    print_line(stderr, "%s: error: %s; expected a directory to write into", s->path, strerror(errno));
+    return CLI_FAILED;
+}
+
 int staging_open(const char *path, struct staging *out)
 {
-    *out = (struct staging){.path = path, .dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .temp = -1};
-    if (out->dir < 0) {
-        print_line(stderr, "%s: error: %s; expected a directory to write into", path, strerror(errno));
+    *out = (struct staging){.path = path, .dir = -1, .temp = -1};
+    if (open_locked(out) != CLI_OK)
         return CLI_FAILED;
-    }
-    if (lock(out->dir))
-        sweep(out->dir);
     for (unsigned i = 0; i < 1000; i++) { /* left by another process with our number */
         snprintf(out->temp_name, sizeof out->temp_name, TEMP_NAME, (long)getpid(), i);
         if (!mkdirat(out->dir, out->temp_name, 0700)) {
@@ -128,12 +161,14 @@ int staging_open(const char *path, struct staging *out)
     return CLI_FAILED;
 }
 
-void staging_close(struct staging *s)
+void staging_close(struct staging *s, int code)
 {
     if (s->temp >= 0) {
         close(s->temp);
         unlinkat(s->dir, s->temp_name, AT_REMOVEDIR);
     }
+    if (code != CLI_OK && s->made)
+        rmdir(s->path); /* before the lock is given up: who waits for it sees that the directory is gone */
     if (s->dir >= 0)
         close(s->dir);
 }

@@ -6,20 +6,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Makes a directory and those above it. *made says whether the last one was absent. All functions here that return an
- * int return an exit code, and have reported what is wrong. */
-int make_dir(const char *path, bool *made);
-
 /* Where files are written before they are renamed. */
 struct staging {
     const char *path; /* of the directory that they are for, for messages */
+    bool made;        /* the directory was absent */
     int dir, temp;
     char temp_name[32];
 };
 
-/* Waits for another emit into the same directory, and removes what killed ones left there. */
+/* Makes a directory and those above it, waits for another emit into the same one, and removes what killed ones left
+ * there. All functions here that return an int return an exit code, and have reported what is wrong. */
 int staging_open(const char *path, struct staging *out);
-void staging_close(struct staging *s);
+/* Removes the directory, too, if it was made and code is not CLI_OK. */
+void staging_close(struct staging *s, int code);
 
 /* Fails without a word once a signal waits, which ends the program when it is released (signals.h). */
 int stage_file(const struct staging *s, const char *file, const char *data, size_t size);

@@ -9,13 +9,16 @@
 
 #include <cmocka.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -346,6 +349,44 @@ static void test_emits_at_once(void **state)
     }
 }
 
+/* Whether the process is that program by now, and has that directory open. */
+static bool has_open(pid_t pid, const char *program, const struct stat *dir)
+{
+    char path[64], runs[PATH_MAX] = "";
+    struct stat s;
+    snprintf(path, sizeof path, "/proc/%ld/exe", (long)pid);
+    bool found = false, is_program = readlink(path, runs, sizeof runs - 1) > 0 && strcmp(strrchr(runs, '/') + 1, program) == 0;
+    for (int fd = 0; fd < 64 && is_program && !found; fd++) {
+        snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)pid, fd);
+        found = stat(path, &s) == 0 && s.st_dev == dir->st_dev && s.st_ino == dir->st_ino;
+    }
+    return found;
+}
+
+/* While one waits for its turn, the one before it fails, and removes the directory that it made. */
+static void test_removed_while_waiting(void **state)
+{
+    (void)state;
+    static struct session s;
+    static struct said said;
+    struct stat dir;
+    shell_clean();
+    assert_int_equal(mkdir("k", 0777), 0);
+    const int fd = open("k", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(fd >= 0 && fstat(fd, &dir) == 0 && flock(fd, LOCK_EX) == 0);
+    start(&s, "\"$ATTNGEN\" emit --variant attn_f32_d16_on_c_q64k64_r4x2u1 -o k");
+    for (double end = now() + PATIENCE; !has_open(s.pid, "attngen", &dir) && now() < end;)
+        listen_on(&s, 5);
+    assert_int_equal(rmdir("k"), 0);
+    close(fd);
+    s.typed = now();
+    wait_end(&s);
+    if (!WIFEXITED(s.status) || WEXITSTATUS(s.status) != 0)
+        fail_msg("status %x: '%s'", (unsigned)s.status, s.said);
+    shell_ok(&said, "ls -A k");
+    assert_string_equal(said.out, "attn_f32_d16_on_c_q64k64_r4x2u1.c\nmanifest.json\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -357,6 +398,7 @@ int main(void)
         cmocka_unit_test(test_emit),
         cmocka_unit_test(test_killed_emit),
         cmocka_unit_test(test_emits_at_once),
+        cmocka_unit_test(test_removed_while_waiting),
         cmocka_unit_test(test_library),
         cmocka_unit_test(test_ignored),
     };
