@@ -89,6 +89,9 @@
  *   types, and u is 2^-12 where probabilities are rounded to f16, 2^-9 where they are rounded to bf16, and 0 for f32.
  *   A variant whose name ends in _table keeps them for scores of up to 2^30 in size. It subtracts a maximum that is rounded to
  *   f32 from a product that is not, so that a row whose largest score is beyond may become 0, infinite or NaN.
+ *   A variant in f32 of isa sm80 keeps them where the numbers of a row of Q or K that make up its scores are at least 2^-16 of
+ *   the row's largest one: it has smaller ones only to 2^-39 of that. So a column of K that is larger than the others by more than
+ *   2^16, and that Q multiplies by next to nothing, costs the others bits.
  *
  * FLOATING POINT
  *
@@ -414,9 +417,10 @@ struct attn_run {
 };
 /* Computes O and LSE, and returns when both are written. Notes:
  * 1. A row that sees no key gets O = 0 and LSE = -inf. If batch or q_len is 0, nothing is read or written.
- * 2. -inf and NaN in the inputs have their usual meaning. A NaN in query i affects only row i; a NaN in key or value j
- *    affects the rows whose tile of keys holds j. Keys after a sequence's length affect nothing, nor do the bias and
- *    mask there; rows of a page that hold no key are not read.
+ * 2. -inf and NaN in the inputs have their usual meaning; but where kernels multiply each number as a sum of two (f16 on isa
+ *    amx, f32 on isa sm80), an infinity in Q, K or V may count as NaN. A NaN in query i affects only row i; a NaN in key or
+ *    value j, or an infinity in value j, affects the rows whose tile of keys holds j. Keys after a sequence's length affect
+ *    nothing, nor do the bias and mask there; rows of a page that hold no key are not read.
  * 3. Outputs must not overlap inputs, and rows of O must not overlap each other. O at an input's address and
  *    overlapping neighbouring rows are refused; other overlaps are not detected. Inputs may overlap in any way: V may
  *    be columns of K.
