@@ -2,7 +2,6 @@
  * each device is a part in a process of its own; problems and features are drawn from a seed that is printed. What it
  * is not: the tests of the repository, which check every variant and the program itself. */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -24,6 +23,7 @@
 #include "numerics/convert.h"
 #include "options.h"
 #include "print.h"
+#include "system/files.h"
 #include "system/process.h"
 #include "system/timer.h"
 #include "tune/tune.h"
@@ -228,32 +228,20 @@ static int check_part(const struct part *p, struct outcome *out)
 
 /* ---- the cache ---- */
 
-static void remove_folder(const char *path)
-{
-    DIR *dir = opendir(path);
-    for (struct dirent *e; dir && (e = readdir(dir));)
-        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && unlinkat(dirfd(dir), e->d_name, 0) != 0)
-            unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR);
-    if (dir)
-        closedir(dir);
-    rmdir(path);
-}
-
-/* A winner is stored, and a second context finds it. */
+/* A winner is stored, and a second context finds it. If this process is killed meanwhile, the next one that makes such a folder
+ * removes this one. */
 static int check_cache(const struct part *ignored, struct outcome *out)
 {
     (void)ignored;
-    const char *tmp = getenv("TMPDIR");
-    char path[4096];
+    struct folder folder;
     struct attn_error err = {""};
     int result = -1;
-    snprintf(path, sizeof path, "%s/attngen-selftest-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    if (!mkdtemp(path)) {
-        snprintf(out->why, sizeof out->why, "%.500s: %s; expected a place for a cache", path, strerror(errno));
+    if (folder_create(&folder) != 0) {
+        snprintf(out->why, sizeof out->why, "%.500s: %s; expected a place for a cache", folder.made, strerror(errno));
         return -1;
     }
     for (int i = 0; i < 2; i++) {
-        const struct attn_options options = {.size = sizeof options, .cache_dir = path};
+        const struct attn_options options = {.size = sizeof options, .cache_dir = folder.path};
         const struct attn_problem problem = {.size = sizeof problem,
                                              .head_dim = 32,
                                              .heads = 1,
@@ -281,7 +269,7 @@ static int check_cache(const struct part *ignored, struct outcome *out)
         if (result != 0)
             break;
     }
-    remove_folder(path);
+    folder_remove(&folder);
     snprintf(out->why, sizeof out->why, "%s", result ? err.text : "");
     return result;
 }

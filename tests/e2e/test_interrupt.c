@@ -338,6 +338,27 @@ static void test_killed_emit(void **state)
 }
 
 /* As `make -j` starts them: the manifest has the kernels of all. */
+/* Its cache, too, is in a folder that the next one removes. */
+static void test_killed_selftest(void **state)
+{
+    (void)state;
+    static struct session s;
+    static struct said said;
+    shell_clean();
+    shell_ok(&said, "mkdir tmp");
+    start(&s, "env TMPDIR=tmp \"$ATTNGEN\" selftest --device reference");
+    for (double end = now() + PATIENCE; shell_files("tmp") == 0 && now() < end;)
+        listen_on(&s, 5);
+    kill(s.pid, SIGKILL);
+    s.typed = now();
+    wait_end(&s);
+    for (int i = 0; i < 2; i++) { /* the first may come before the killed one's child has ended */
+        shell(&said, "TMPDIR=tmp \"$ATTNGEN\" selftest --device reference");
+        assert_int_equal(said.code, 0);
+    }
+    assert_int_equal(shell_files("tmp"), 0);
+}
+
 static void test_emits_at_once(void **state)
 {
     (void)state;
@@ -397,6 +418,7 @@ int main(void)
         cmocka_unit_test(test_other_signals),
         cmocka_unit_test(test_emit),
         cmocka_unit_test(test_killed_emit),
+        cmocka_unit_test(test_killed_selftest),
         cmocka_unit_test(test_emits_at_once),
         cmocka_unit_test(test_removed_while_waiting),
         cmocka_unit_test(test_library),
