@@ -95,6 +95,8 @@
 %# PROBS_STEP probabilities of its own, and FIX_STEP of what outputs and the tile's products are times.
 % let QUARTERS = COUPLES and BLOCKS
 % let P_BLOCKS = QUARTERS ? HDV/VALUES : 1
+%# So many blocks have their probabilities made together, as registers hold the sums of so many.
+% let P_TOGETHER = min(8, P_BLOCKS)
 %# Of keys in blocks a vector has a quarter of each of four keys, and a trip has so many such vectors: whole vectors of scores.
 % let FOURS_OF_KEYS = max(2, 4/R)
 %# Vectors of what the blocks of values are times for one of scores: under four rows a quarter has four blocks of a key, and otherwise each
@@ -217,7 +219,8 @@
 % let INVERSES = LIGHTEST + W
 % let WORTH = INVERSES + W
 % let RESULTS = R*LDO + STATE
-% let TILED = FILLED and (TILES ? not MODIFY : PANELS*(R/VR) <= 8)
+%# One micro-kernel has the values of a whole tile, as far as that does not become too large: one row has as many keys to a vector of scores as lanes.
+% let TILED = FILLED and (TILES ? not MODIFY : PANELS*(R/VR) <= (COUPLES and R == 1 and not CODES and not NIBBLES ? 6 : 8))
 % let FP8_TILES = TILES and FEW and not BYTE_TILES
 %# Where keys are in pages such a tile is PIECES pieces, each of which lies in one page if a page has a multiple of PIECE rows. The pieces of
 %# values that are fetched stand AHEAD pieces further in a list; of blocks that is a tile more, as their scales are read a tile ahead. The
@@ -232,12 +235,19 @@
 % let AHEAD = PIECES*(COUPLES and BLOCKS ? 2 : 1)
 % let BEGUN = AHEAD + PIECES
 % let STARTS = 2
+%# Whether the keys and values of a tile become pairs once where more than ONCE_OVER blocks of rows meet them (few_once.micro): for fewer it takes
+%# longer than it saves. PANELS_ONCE panels of 16 keys are multiplied together. FIRST_BLOCKS: of so many blocks the scales are read at once.
+% let ONCE_OVER = NIBBLES ? 3 : 2
+% let ONCE = COUPLES and LISTED and R == 4 and BQ > ONCE_OVER*R and PIECE % 16 == 0 and HD % 16 == 0 ? 1 : 0
+% let PANEL_OF_KEYS = 16*(HD/2 + (BLOCKS ? HD/32 : 0))
+% let PANELS_ONCE = BK % 32 == 0 ? 2 : 1
+% let FIRST_BLOCKS = min(4, HD/32)
 %# From how many of them a trip over pairs of values takes its rows.
 % let SPANS = PIECES > 1 and KB == PIECE and P_PAIRS ? 2 : 1
 %# Whether scores are made of the integers that keys are stored as, and queries in bf16 made integers of 16 bits: where products of these
 %# cost less than widening. For blocks that is where a vector is less than one. A sum has 32 bits. FACTORS and what is behind them: few_tiles.t.
 % let LDW = round_up(LDQ, 2*W)/2
-% let INTEGERS = FEW and TILED and (BYTE_TILES or not TILES) and TQ == "bf16" and has_op("products") and (TKV == "int8" or BLOCKS and (W == 8 or BYTE_TILES or COUPLES and TKV == "q8_0")) and (HD % (2*W) == 0 or TKV == "int8" and has_op("halfwordsc") and HD % W == 0) and HD <= 512
+% let INTEGERS = FEW and TILED and (BYTE_TILES or not TILES) and TQ == "bf16" and has_op("products") and (TKV == "int8" or BLOCKS and (W == 8 or BYTE_TILES or COUPLES and TKV == "q8_0")) and (HD % (2*W) == 0 or TKV == "int8" and has_op("halfwordsc") and HD % W == 0) and (HD <= 512 or COUPLES and BLOCKS)
 %# Keys as vectors with 16 numbers of each of four keys, so that sums of these stand in its quarters; rows of queries have each eight of their
 %# columns four times then. Under four rows that is fewer instructions than sums across lanes, if heads are not wide.
 % let IN_FOURS = QUARTERS or COUPLES and R == 4 and (CODES or INTEGERS and HD <= 128) ? 1 : 0
@@ -263,7 +273,11 @@
 % let FALLS = FEW ? BYTE_TILES ? Q_TILES + BYTE_STEPS*256 : INTEGERS ? FACTORS + 2*W + (IN_FOURS ? R*LDW : 0) : QUARTERS and TILED or CODES ? FACTORS : TILES ? Q_TILES + STEPS*256 : INTS : SCORES
 %# With ALiBi two vectors stand behind a block of rows (FALLS). They have for each lane minus its row's slope, and how far its key of a first
 %# vector is from its row where keys begin.
-% let QUERIES = FALLS + (FEW and ALIBI and not INVARIANT ? 2*W : 0)
+%# Pairs of queries in the order of their columns stand behind that, or in that of nibbles where they are.
+% let ONCE_FROM = FALLS + (FEW and ALIBI and not INVARIANT ? 2*W : 0)
+% let ONCE_Q = IN_LANES ? INTS : ONCE_FROM
+% let ONCE_LDQ = IN_LANES ? LDW : HD/2
+% let QUERIES = ONCE_FROM + (ONCE and not IN_LANES ? round_up(R*HD/2, W) : 0)
 %# How many KV heads go through their keys side by side, at most.
 % let ABREAST = FEW and not TILES ? 8 : 1
 % let FEW_PART = round_up(BQ/R*QUERIES*4, 64)
@@ -337,7 +351,10 @@
 %# Lists of the pieces of a split, of keys, values and the scales of both.
 % let LIST = SPLIT/PIECE + BEGUN
 % let FEW_LISTS = PIECED ? round_up((SCALED ? 6 : 4)*8*LIST, 64) : 0
-% let FEW_ALL = not FEW ? SOME_STAGE + round_up(max(max(STAGE, QROWS*LDQ*PER)*4, WIDENS ? max(NR*KEY, SOME*VALUE) : NARROW ? 0 : NR*LDQ*PER*SIZE), 64) : FEW_AT + FEW_LISTS
+%# What is widened once.
+% let ONCE_K = FEW_AT + FEW_LISTS
+% let ONCE_V = ONCE_K + ONCE*(BK/16*PANEL_OF_KEYS*4)
+% let FEW_ALL = not FEW ? SOME_STAGE + round_up(max(max(STAGE, QROWS*LDQ*PER)*4, WIDENS ? max(NR*KEY, SOME*VALUE) : NARROW ? 0 : NR*LDQ*PER*SIZE), 64) : ONCE_V + ONCE*(PANELS*(BK/2)*NR*4)
 % let AT_O = round_up(BQ, W)*LDQ*4
 % let AT_S = AT_O + round_up(BQ*LDO*4, 64)
 %# Behind scores are the largest ones of each row, and behind these (LOGS) what scores are times, or what changes them (inside.micro).
@@ -653,3 +670,14 @@
 % end
 % end
 % micro finish
+% if ONCE
+% micro open_keys
+% if SCALED
+% micro score_once
+% else
+% micro score_blocks_once
+% end
+% micro softmax_once
+% micro open_values
+% micro values_once
+% end

@@ -15,23 +15,26 @@ static struct space carve(float *at, int64_t heads)
     return w;
 }
 % elif PIECED
-struct space { float *q, *part, *o; void *k, *v, *stage; const ${CKV} **k_at, **v_at;${SCALED ? " const float **k_scales_at, **v_scales_at;" : ""} };
+struct space { float *q, *part, *o; void *k, *v, *stage; const ${CKV} **k_at, **v_at;${SCALED ? " const float **k_scales_at, **v_scales_at;" : ""}${ONCE ? " float *keys; int32_t *values;" : ""} };
 static struct space carve(float *at, int64_t heads)
 {
     float *q = heads > 1 ? at + ${FEW_ALL/4} : at, *part = q + heads * ${FEW_PART/4};
-    struct space w = {q, part, part + heads * ${FEW_RESULT/4}, at + ${FEW_K/4}, at + ${FEW_V/4}, at + ${FEW_STAGE/4}, 0, 0${SCALED ? ", 0, 0" : ""}};
+    struct space w = {q, part, part + heads * ${FEW_RESULT/4}, at + ${FEW_K/4}, at + ${FEW_V/4}, at + ${FEW_STAGE/4}, 0, 0${SCALED ? ", 0, 0" : ""}${ONCE ? ", 0, 0" : ""}};
     w.k_at = (const ${CKV} **)(void *)(heads > 1 ? w.o + heads * ${FEW_RESULT/4} : at + ${FEW_AT/4}), w.v_at = w.k_at + heads * ${2*LIST};
 % if SCALED
     w.k_scales_at = (const float **)(void *)(w.v_at + heads * ${2*LIST}), w.v_scales_at = w.k_scales_at + heads * ${LIST};
 % end
+% if ONCE
+    w.keys = at + ${ONCE_K/4}, w.values = (int32_t *)(void *)(at + ${ONCE_V/4});
+% end
     return w;
 }
 % else
-struct space { float *q, *part, *o; void *k, *v, *stage; };
+struct space { float *q, *part, *o; void *k, *v, *stage;${ONCE ? " float *keys; int32_t *values;" : ""} };
 static struct space carve(float *at, int64_t heads)
 {
     float *q = heads > 1 ? at + ${FEW_ALL/4} : at, *part = q + heads * ${FEW_PART/4};
-    struct space w = {q, part, part + heads * ${FEW_RESULT/4}, at + ${FEW_K/4}, at + ${FEW_V/4}, at + ${FEW_STAGE/4}};
+    struct space w = {q, part, part + heads * ${FEW_RESULT/4}, at + ${FEW_K/4}, at + ${FEW_V/4}, at + ${FEW_STAGE/4}${ONCE ? ", at + " : ""}${ONCE ? ONCE_K/4 : ""}${ONCE ? ", (int32_t *)(void *)(at + " : ""}${ONCE ? ONCE_V/4 : ""}${ONCE ? ")" : ""}};
     return w;
 }
 % end
@@ -219,6 +222,10 @@ static void pack(const struct rows *x, const struct space *w, float *to)
         four_times((const ${CQ} *)(const void *)(to + ${ROWS_ONCE}), to + ${INTS});
 % elif TILES
         tiles_of((const ${CQ} *)w->stage, to + ${Q_TILES});
+% end
+% if ONCE and not IN_LANES
+        for (int64_t r = 0; r < ${R}; r++)
+            memcpy(to + ${ONCE_Q} + r * ${ONCE_LDQ}, (const ${CQ} *)w->stage + r * ${STAGED}, ${HD} * sizeof(${CQ}));
 % end
     }
 }

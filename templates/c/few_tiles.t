@@ -330,6 +330,9 @@ static void whole_tiles(const struct rows *x, int64_t heads, const struct space 
 % if INTEGERS
     int exact = 1; /* enough, so far */
 % end
+% if ONCE
+    const int once = x->count > ${ONCE_OVER*R}; /* widened, for all blocks of rows */
+% end
     for (int64_t n = 0; n <= steps; n++) {
         float *block = q, *to = s, *from = before, *to_o = result, *end = result + size;
         if (n == steps)
@@ -340,14 +343,35 @@ static void whole_tiles(const struct rows *x, int64_t heads, const struct space 
 % else
         keys[0] = k, keys[1] = k + ahead_k;
 % end
+% if ONCE
+        if (once && n < steps)
+            open_keys(${PIECED ? "k" : "keys"}, w->keys, ldk, far_k);
+% end
         for (${MODIFY ? "int64_t t = 0" : ""}; to_o < end; to_o += ${RESULTS}, block += ${QUERIES}, to += ${QUERIES}${MODIFY ? ", t += " : ""}${MODIFY ? R : ""}) {
+% if ONCE
+            if (!once || to == s) {
+% let INSET = "    "
+% else
+% let INSET = ""
+% end
 % if SCALED and PIECED
-            scales_at(x, w, h * ${LIST} + at / 2, to);
+            ${INSET}scales_at(x, w, h * ${LIST} + at / 2, to);
 % elif SCALED
-            scales_of(x + h, j, ${BK}, to);
+            ${INSET}scales_of(x + h, j, ${BK}, to);
 % end
 % if QUARTERS
-            spread_blocks(${PIECED ? "v" : "&v"}, to + ${VALUES_TIMES}, ldv);
+            ${INSET}spread_blocks(${PIECED ? "v" : "&v"}, to + ${VALUES_TIMES}, ldv);
+% end
+% if ONCE
+            }
+            if (once) {
+                ${SCALED ? "score_once" : "score_blocks_once"}(block, w->keys, to${SCALED ? ", s + " : ""}${SCALED ? K_SCALES : ""});
+% if MODIFY
+                modify(x + h, w, block, to, t, j, ${BK});
+% end
+                softmax_once(to, to_o + ${R*LDO}, s + ${VALUES_TIMES});
+                continue;
+            }
 % end
 % if INTEGERS
             if (exact) {
@@ -368,6 +392,13 @@ static void whole_tiles(const struct rows *x, int64_t heads, const struct space 
             softmax_rows(to, to_o + ${R*LDO});
 % end
         }
+% if ONCE
+        if (once && n > 0) {
+            open_values(values, w->values, ldv, far_v);
+            for (to_o = last, end = last + size; to_o < end; to_o += ${RESULTS}, from += ${QUERIES})
+                values_once(from, w->values, to_o);
+        } else
+% end
         if (n > 0)
             for (to_o = last, end = last + size; to_o < end; to_o += ${RESULTS}, from += ${QUERIES})
                 tile_values(from, values, to_o, ldv, far_v);

@@ -67,15 +67,15 @@ static double scale_of(const struct job *j, int p, int64_t from, int64_t i)
     return j->z.SCALED ? (double)get(j, p, from + i) : 1;
 }
 
-/* What the probability of that row and key for a block of values is times. */
-static double value_scale(const struct job *j, int p, int64_t block, int64_t i)
+/* What the probability of that row and key for a block of values is times; these begin at `from`. */
+static double value_scale(const struct job *j, int p, int64_t from, int64_t block, int64_t i)
 {
     const struct sizes *z = &j->z;
     if (z->PROBS_AT && z->R == 4)
         i = (i / z->W * z->TIMES + block / 4) * z->W + i % z->W / 4 * 4 + block % 4;
     else if (z->PROBS_AT)
         i = (i / z->W * z->TIMES + block) * z->W + i % z->W;
-    return j->z.SCALED || j->z.PROBS_AT ? (double)get(j, p, j->z.VALUES_TIMES + i) : 1;
+    return j->z.SCALED || j->z.PROBS_AT ? (double)get(j, p, from + i) : 1;
 }
 
 /* Where two blocks are in turn: of a vector's lanes first those of the first two of each four, then the others. */
@@ -382,11 +382,12 @@ static void add_quartered(struct job *j)
 }
 
 /* Row i of n vectors whose lane KEY*R + ROW is one score; keys from..limit-1 are seen. The state is argument 1. */
-static void want_lanes(struct job *j, int64_t i, int64_t keys, int64_t from, int64_t limit)
+static void want_lanes(struct job *j, int64_t i, int64_t keys, int64_t from, int64_t limit, int beside)
 {
     const struct sizes *z = &j->z;
     const double short_power = z->P_PAIRS ? 1e-4 : 0, rounding = z->P_PAIRS ? 0x1.01p-8 : 0;
     float old = get(j, 1, z->MAX + i), top = old;
+    const int64_t first = beside ? 0 : z->VALUES_TIMES;
     bool nan = false;
     for (int64_t k = from; k < keys && k < limit; k++) {
         float s = get(j, 0, k * z->R + i);
@@ -401,7 +402,7 @@ static void want_lanes(struct job *j, int64_t i, int64_t keys, int64_t from, int
         if (nan && z->P_PAIRS)
             p = NAN; /* whether it gets into the maximum depends on the order */
         for (int64_t b = 0; b < z->P_PLACES; b++) { /* one that is left over has two places */
-            double y = value_scale(j, 0, b < z->P_BLOCKS ? b : b - 1, k * z->R + i), size = fabs(y);
+            double y = value_scale(j, beside, first, b < z->P_BLOCKS ? b : b - 1, k * z->R + i), size = fabs(y);
             want_prob(j, 0, block_prob_at(j, b, k, i), p * y,
                       size * (p * (rounding + short_power + 0x1p-24 + power_error(z, (double)(s - base))) + TINY) + TINY);
         }
@@ -423,7 +424,8 @@ static void want_lanes(struct job *j, int64_t i, int64_t keys, int64_t from, int
     }
 }
 
-static void softmax_rows(struct job *j)
+/* beside: the argument that has what values are times, or 0. */
+static void softmax_with(struct job *j, int beside)
 {
     const struct sizes *z = &j->z;
     const int64_t keys = z->BK;
@@ -443,8 +445,21 @@ static void softmax_rows(struct job *j)
             set(j, 1, z->MAX + l, old);
             set(j, 1, z->SUM + l, sum);
         }
-        want_lanes(j, i, keys, 0, keys);
+        want_lanes(j, i, keys, 0, keys, beside);
     }
+    for (int64_t i = 0; i < z->R * keys && z->P_BLOCKS > z->P_TOGETHER; i++)
+        want_anything(j, 0, i); /* exponentials, which the next blocks read */
+}
+
+static void softmax_rows(struct job *j)
+{
+    softmax_with(j, 0);
+}
+
+static void softmax_once(struct job *j)
+{
+    memory(j, 2, DTYPE_F32, j->z.R * j->z.BK * (j->z.PROBS_AT ? j->z.TIMES : 1));
+    softmax_with(j, 2);
 }
 
 /* The scores of a row of a tile, and how far off they may be. */
@@ -473,7 +488,7 @@ static void tile_row(struct job *j, int64_t i, int64_t ld, bool fresh)
     for (int64_t k = 0; k < z->BK; k++) {
         double score = tile_score(j, i, k, ld, &error), p = power(z, score - top);
         for (int64_t b = 0; b < z->P_BLOCKS; b++) {
-            double y = value_scale(j, 2, b, k * z->R + i), size = fabs(y);
+            double y = value_scale(j, 2, z->VALUES_TIMES, b, k * z->R + i), size = fabs(y);
             want_prob(j, 2, block_prob_at(j, b, k, i), p * y,
                       size * (p * (rounding + error + 0x1p-24 + power_error(z, score - top)) + TINY) + TINY);
         }
@@ -515,7 +530,42 @@ static void tile_scores(struct job *j)
         want_anything(j, 2, i); /* scores, of which two became one */
 }
 
-static void tile_values(struct job *j)
+/* Where a number of a value stands once it is one of a pair: the pair, and whether it is the upper one. */
+static int64_t opened_at(const struct job *j, int64_t key, int64_t column, bool *upper)
+{
+    const struct sizes *z = &j->z;
+    const int64_t at = output_of(j, column, z->CV), pair = key / (2 * z->KB) * z->KB + key % z->KB;
+    *upper = key / z->KB % 2;
+    return (at / z->NR * (z->BK / 2) + pair) * z->NR + at % z->NR;
+}
+
+static float opened_number(const struct job *j, int64_t key, int64_t column)
+{
+    bool upper;
+    const int64_t at = opened_at(j, key, column, &upper);
+    return get(j, 1, 2 * at + upper);
+}
+
+static void open_values(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    const int64_t ld = units(j, z->HDV) + (j->kind % 2) * 7;
+    memory(j, 0, j->kv, (z->BK - 1) * ld + units(j, z->HDV));
+    integers(j, 1, z->PANELS * (z->BK / 2) * z->NR);
+    integer(j, 2, step(j, ld));
+    integer(j, 3, 7 * j->kind); /* a hint, of no effect */
+    for (int64_t c = 0; c < z->HDV; c++)
+        for (int64_t k = 0; k < z->BK; k++) {
+            bool upper;
+            const int64_t at = opened_at(j, k, c, &upper);
+            const uint32_t word = f32_to_bf16(stored_number(j, 0, k * ld, c) / (float)z->SHRUNK);
+            const uint32_t other = upper ? j->arg[1].want[at].bits & 0xffff : 0;
+            want_integer(j, 1, at, (int32_t)(upper ? other | word << 16 : word));
+        }
+}
+
+/* opened: values are pairs already. */
+static void values_of_tile(struct job *j, bool opened)
 {
     const struct sizes *z = &j->z;
     int64_t ld = units(j, z->HDV) + (j->kind % 2) * 7;
@@ -523,10 +573,15 @@ static void tile_values(struct job *j)
     passage(j, 0, z->PASSAGE);
     for (int64_t l = 0; l < (z->COUPLES ? z->FIXES_HERE : z->R); l++)
         set(j, 0, z->PROBS + l, random_normal(&j->random));
-    memory(j, 1, j->kv, (z->BK - 1) * ld + units(j, z->HDV));
+    if (opened)
+        memory(j, 1, DTYPE_BF16, z->PANELS * z->BK * z->NR);
+    else
+        memory(j, 1, j->kv, (z->BK - 1) * ld + units(j, z->HDV));
     memory(j, 2, DTYPE_F32, z->R * z->LDO);
-    integer(j, 3, step(j, ld));
-    integer(j, 4, 7 * j->kind);
+    if (!opened) {
+        integer(j, 3, step(j, ld));
+        integer(j, 4, 7 * j->kind);
+    }
     for (int64_t i = 0; i < z->R; i++)
         for (int64_t c = 0; c < z->LDO; c++) {
             int64_t at = i * z->LDO + output_of(j, c, z->CV);
@@ -534,12 +589,23 @@ static void tile_values(struct job *j)
             const double made_up = z->COUPLES ? (double)get(j, 0, z->PROBS + made_up_at(z, block, i)) : 1;
             double sum = (double)get(j, 0, z->PROBS + 2 * first * z->W + i) * (double)get(j, 2, at), size = fabs(sum);
             for (int64_t k = 0; k < z->BK; k++) {
-                double term = made_up * (double)get_prob(j, 0, block_prob_at(j, block, k, i)) *
-                              (double)(z->PROBS_AT ? stored_number(j, 1, k * ld, c) : number(j, 1, k * ld, c)) / z->SHRUNK;
+                const double stored = opened ? 0 : (double)(z->PROBS_AT ? stored_number : number)(j, 1, k * ld, c) / z->SHRUNK;
+                const double value = opened ? (double)opened_number(j, k, c) : stored;
+                double term = made_up * (double)get_prob(j, 0, block_prob_at(j, block, k, i)) * value;
                 sum += term, size += fabs(term);
             }
             want(j, 2, at, sum, (double)(z->BK + 2) * 0x1p-24 * size + TINY);
         }
+}
+
+static void tile_values(struct job *j)
+{
+    values_of_tile(j, false);
+}
+
+static void values_once(struct job *j)
+{
+    values_of_tile(j, true);
 }
 
 const struct model few_models[] = {
@@ -557,5 +623,8 @@ const struct model few_models[] = {
     {"fetch_scales", fetch_lists},
     {"tile_scores", tile_scores},
     {"tile_values", tile_values},
+    {"softmax_once", softmax_once},
+    {"open_values", open_values},
+    {"values_once", values_once},
     {NULL, NULL},
 };

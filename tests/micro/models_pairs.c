@@ -203,6 +203,69 @@ static void score_eights(struct job *j)
     want(j, 3, z->W, top, 0);
 }
 
+/* Keys as panels of 16, and where column d of a row stands in those: of four keys in a row each is in another quarter. */
+static int64_t key_in_panel(int64_t lane)
+{
+    return lane % 4 * 4 + lane / 4;
+}
+
+static int64_t panel_column(const struct job *j, int64_t d)
+{
+    return j->z.IN_LANES ? in_quarters_at(j, d) : d;
+}
+
+static void open_keys(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    const int64_t row = units(j, z->HD), ld = row + j->kind % 3 * 5;
+    memory(j, 0, j->kv, (z->BK - 1) * ld + row);
+    memory(j, 1, DTYPE_F32, z->BK / 16 * z->PANEL_OF_KEYS);
+    integer(j, 2, step(j, ld));
+    integer(j, 3, 7 * j->kind); /* a hint, of no effect */
+    for (int64_t i = 0; i < z->BK; i++) {
+        const int64_t key = i / 16 * 16 + key_in_panel(i % 16), at = i / 16 * z->PANEL_OF_KEYS + i % 16;
+        uint16_t word[576 + 64];
+        for (int64_t d = 0; d < z->HD; d++)
+            word[panel_column(j, d)] = f32_to_bf16(stored_number(j, 0, key * ld, d) / (float)z->SHRUNK);
+        for (int64_t c = 0; c < z->HD / 2; c++)
+            want_integer(j, 1, at + c * 16, (int32_t)(word[2 * c] | (uint32_t)word[2 * c + 1] << 16));
+        for (int64_t b = 0; b < z->HD / 32 && z->PROBS_AT; b++)
+            want(j, 1, at + (z->HD / 2 + b) * 16, block_scale(j, 0, key * ld + b), 0);
+    }
+}
+
+static void set_pair(struct job *j, int p, int64_t element)
+{
+    dtype_store(DTYPE_BF16, j->arg[p].before, element, random_normal(&j->random));
+}
+
+static void score_once(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    memory(j, 0, DTYPE_F32, z->ONCE_Q + z->R * z->ONCE_LDQ);
+    memory(j, 1, DTYPE_F32, z->BK / 16 * z->PANEL_OF_KEYS);
+    memory(j, 2, DTYPE_F32, z->R * z->BK);
+    if (z->SCALED)
+        memory(j, 3, DTYPE_F32, z->R * z->BK);
+    for (int64_t i = 0; i < 2 * z->R * z->ONCE_LDQ; i++)
+        set_pair(j, 0, 2 * z->ONCE_Q + i);
+    for (int64_t i = 0; i < z->BK * z->HD; i++)
+        set_pair(j, 1, i / (16 * z->HD) * 2 * z->PANEL_OF_KEYS + i % (16 * z->HD));
+    for (int64_t i = 0; i < z->BK * z->R; i++) {
+        const int64_t lane = i / z->R, row = i % z->R, panel = lane / 16 * z->PANEL_OF_KEYS + lane % 16;
+        const int64_t key = lane / 16 * 16 + key_in_panel(lane % 16);
+        const double scale = (double)get(j, 0, z->R * z->LDQ) * (z->SCALED ? (double)get(j, 3, key * z->R + row) : 1);
+        double sum = 0, size = 0;
+        for (int64_t e = 0; e < z->HD; e++) {
+            const double q = (double)dtype_load(DTYPE_BF16, j->arg[0].before, 2 * (z->ONCE_Q + row * z->ONCE_LDQ) + e);
+            const double k = (double)dtype_load(DTYPE_BF16, j->arg[1].before, 2 * (panel + e / 2 * 16) + e % 2);
+            const double term = q * k * (z->PROBS_AT ? (double)get(j, 1, panel + (z->HD / 2 + e / 32) * 16) : 1);
+            sum += term, size += fabs(term);
+        }
+        want(j, 2, key * z->R + row, scale * sum, fabs(scale) * (double)(z->HD + 4) * 0x1p-24 * size + TINY);
+    }
+}
+
 const struct model pair_models[] = {
     {"in_eights", in_eights},
     {"score_codes", score_codes},
@@ -211,5 +274,8 @@ const struct model pair_models[] = {
     {"spread_blocks", spread_blocks},
     {"score_quarters", score_quarters},
     {"score_eights", score_eights},
+    {"open_keys", open_keys},
+    {"score_once", score_once},
+    {"score_blocks_once", score_once},
     {NULL, NULL},
 };

@@ -59,6 +59,9 @@ static const struct shape narrow_shapes[] = {
     /* for pairs of bf16 alone: rows that end in less than four blocks or 64 codes, under four rows, two and one */
     {96, 160, 4, 4, 2, 1, false, true}, {160, 96, 2, 4, 2, 1, false, true}, {64, 32, 1, 4, 2, 1, false, IN_PAGES},
     {80, 112, 4, 4, 2, 1, false, true}, {112, 80, 1, 4, 2, 1, false, true}, {80, 48, 2, 4, 2, 1, false, true},
+    /* more blocks of values than have their probabilities made together; and 48 keys, an odd number of panels */
+    {160, 288, 1, 4, 2, 1, false, true}, {96, 320, 4, 4, 2, 1, false, true}, {48, 64, 2, 4, 2, 1, false, true},
+    {64, 32, 4, 3, 2, 1, false, IN_PAGES},
     {64, 192, 4, 2, 2, 1, false, true}, {128, 64, 4, 2, 2, 1, false, true}, /* for tiles alone: rows of 64 bytes */
     {64, 128, 4, 4, 2, 1, false, true}, {256, 64, 4, 4, 2, 1, false, true}, /* of these, tiles of bytes */
     {128, 256, 4, 4, 2, 1, false, true}, {256, 128, 4, 4, 2, 1, false, true}, /* and of blocks, or pairs of bf16 */
@@ -172,11 +175,12 @@ static int add_narrow(struct suite *s, enum isa isa, int width, struct gen_error
             struct gen_error refused;
             const bool whole = !narrow_shapes[i].split;
             const bool tiles = i > NARROW_SHAPES - 7 && (isa != ISA_AVX512BF16 || i < NARROW_SHAPES - 2);
-            const bool pairs = i >= FIRST_OF_PAIRS && i < FIRST_OF_PAIRS + 6 && isa != ISA_AVX512BF16;
+            const bool pairs = i >= FIRST_OF_PAIRS && i < FIRST_OF_PAIRS + 10 && isa != ISA_AVX512BF16;
             if ((isas[isa].pairs && (i + t) % 2 && !integers && !whole) || (tiles && isa != ISA_AMX) || pairs)
                 continue;
             variant_set_dtypes(&v, (enum dtype)v.field[F_DTYPE], (enum dtype)t, variant_dtype_o(&v));
-            v.field[F_TILE_Q] *= 1 + i % 2; /* more than one block of queries has micro-kernels of its own on tiles */
+            /* More than one block of queries has micro-kernels of its own on tiles, and more than three on pairs. */
+            v.field[F_TILE_Q] *= i % 2 ? 4 : 1;
             if (!gen_check(s->gen, &v, &refused) && add_variant(s, &s->bench[isa], &v, err))
                 return -1;
         }
