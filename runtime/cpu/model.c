@@ -56,6 +56,7 @@ static const struct costs of_16 = {.latency = 4.75,
 struct shape {
     const struct costs *costs;
     double rows, keys, all; /* of one head; keys: the average number that a row sees, and all */
+    double group;           /* heads that share a KV head */
     double d, dv, bq, bk, mr, nv, u;
     double lanes;    /* f32 lanes of a vector */
     double exponential; /* cycles of a vector in the softmax of kernels that make panels */
@@ -64,11 +65,13 @@ struct shape {
     double fma;      /* cycles of a vector's multiply-add */
     double products; /* elements of the inner dimension that one multiply-add takes, times its rate relative to FMA's */
     double coupled;  /* what a key takes under few queries, as a share, by pairs of narrow values */
+    double once;     /* cycles in which a column of a key and its value are widened for all rows; 0: for MR rows at a time */
     double widen;    /* cycles in which a vector of keys or values becomes one of floats */
     double element;  /* bytes of a key's element */
     bool half;       /* keys are f16 */
     bool wide;       /* vectors of 16 floats */
     double row;      /* cycles of the calls that make a narrow key, and its value, floats before they are packed */
+    double panel;    /* bytes of a packed element: of narrow keys that become pairs 2, and 4 for all others */
 };
 
 static double up(double x, double to)
@@ -118,7 +121,7 @@ static double fma_cycles(const struct cpu *cpu, enum isa isa)
 /* What a key takes under few queries where narrow values are multiplied as pairs (COUPLES in attn.sizes.t), as a share of
  * what it takes as floats: from L2 on a Zen 4, D = 128, 4 rows. Where such products are slow, as on Intel's cores, it is a
  * guess. Under 16 rows a row takes longer than key_cycles counts: beside 8 rows 1.1 times as long over int8 at D = 128, 1.35
- * times at 256 and 1.4 times at 576, and 1.2 times over q8_0 at 576. */
+ * times at 256 and 1.4 times at 576, 1.2 times over q8_0 at 576, and 1.1 times over fp8. */
 static double coupled(const struct variant *v, const struct cpu *cpu)
 {
     const enum dtype kv = variant_dtype_kv(v);
@@ -126,7 +129,7 @@ static double coupled(const struct variant *v, const struct cpu *cpu)
     if (!f[F_SPLIT] || !variant_may_couple(v, (enum isa)f[F_ISA]))
         return 1;
     const bool wide_rows = f[F_ROWS] == 16 && f[F_HEAD_DIM] > 128;
-    if (variant_has_blocks(v) && (f[F_ROWS] > 4 || variant_head_dim_v(v) > 256))
+    if (variant_has_blocks(v) && f[F_ROWS] > 4)
         return wide_rows ? 1.4 : 1;
     if (kv == DTYPE_FP8 && (f[F_VECS] % 4 || f[F_HEAD_DIM] % 16 || variant_head_dim_v(v) % 16))
         return 1;
@@ -134,7 +137,20 @@ static double coupled(const struct variant *v, const struct cpu *cpu)
         return 1.2;
     if (kv == DTYPE_INT8)
         return 0.86 * (f[F_ROWS] < 16 ? 1 : wide_rows ? 1.8 : 1.35);
-    return kv == DTYPE_Q8_0 ? 0.7 : kv == DTYPE_FP8 ? 0.5 : 0.52;
+    if (kv == DTYPE_FP8)
+        return (f[F_HEAD_DIM] > 256 ? 0.46 : 0.52) * (f[F_ROWS] == 16 ? 1.1 : 1);
+    return kv == DTYPE_Q8_0 ? 0.7 : 0.52;
+}
+
+/* Where many rows meet narrow keys that are pairs, a tile is widened once for all of them (ONCE in attn.sizes.t): cycles for a
+ * column of a key and its value, after timings under 16 and 64 rows on a Zen 4, at head dims 128 and 576. 0: it is not. */
+static double once(const struct variant *v, const struct shape *s)
+{
+    static const double column[] = {[DTYPE_INT8] = 0.16, [DTYPE_FP8] = 0.13, [DTYPE_Q8_0] = 0.19, [DTYPE_Q4_0] = 0.11};
+    const enum dtype kv = variant_dtype_kv(v);
+    const double over = kv == DTYPE_Q4_0 ? 3 : 2, all = s->group * s->rows, rows = all < s->bq ? all : s->bq;
+    const bool whole = (int)s->d % 16 == 0 && (int)s->dv % 16 == 0 && (int)s->bk % 16 == 0;
+    return s->coupled < 1 && s->mr == 4 && whole && rows > over * s->mr ? column[kv] : 0;
 }
 
 static struct shape read_shape(const struct variant *v, const struct tune_target *t, const struct cpu *cpu)
@@ -145,6 +161,7 @@ static struct shape read_shape(const struct variant *v, const struct tune_target
     const int32_t *f = v->field;
     const enum dtype kv = variant_dtype_kv(v);
     struct shape s = {.rows = (double)t->q_len,
+                      .group = t->kv_heads ? (double)t->heads / t->kv_heads : 1,
                       .keys = average_keys(t),
                       .all = (double)t->kv_len,
                       .d = f[F_HEAD_DIM],
@@ -167,6 +184,10 @@ static struct shape read_shape(const struct variant *v, const struct tune_target
     s.exponential = f[F_TABLE] ? 4 : s.costs->exponential; /* with a table: measured on a Zen 4, in the nearest cache */
     s.fma = fma_cycles(cpu, (enum isa)f[F_ISA]);
     s.coupled = coupled(v, cpu);
+    s.once = once(v, &s);
+    s.panel = s.row > 0 && variant_in_pairs(v, (enum isa)f[F_ISA]) ? 2 : 4;
+    if (s.panel < 4)
+        s.row -= 50;
     if (variant_in_pairs(v, (enum isa)f[F_ISA]))
         s.products = maker_of(cpu)->dot_rate;
     return s;
@@ -311,7 +332,7 @@ static double pack_cycles(const struct shape *s, const struct tune_target *t, co
 {
     const double keys = keys_seen(s);
     const double panel = s->nv * s->lanes, padded = s->wide ? up(keys, panel) : keys;
-    const double elements = padded * s->d + keys * s->dv, panels = elements * 4 * 2 / read_rate(cpu, elements * 4);
+    const double elements = padded * s->d + keys * s->dv, panels = elements * s->panel * 2 / read_rate(cpu, elements * s->panel);
     const double memory = elements * s->element / cache_rate(s, t, cpu) + panels; /* half of which hides behind the rest */
     const double copied = (int)s->d % (int)s->lanes ? s->costs->copied_key : 0, widen = s->wide && s->element == 2 ? 0 : s->widen;
     return elements * (s->costs->pack + widen) / s->lanes + keys * (s->row + copied) + memory / 2;
@@ -337,7 +358,7 @@ static double tile_of_queries(const struct shape *s, const struct cpu *cpu, doub
     const double scores = s->mr * keys / s->lanes; /* which are stored */
     /* Panels come from the next cache for each tile of queries, most of which hides behind products; and for each block of rows,
      * beside queries and outputs, where a tile of keys does not fit. */
-    const double bytes = 4 * keys * (s->d + s->dv), tile = 4 * bk * (s->d + s->dv);
+    const double bytes = s->panel * keys * (s->d + s->dv), tile = s->panel * bk * (s->d + s->dv);
     const double again = (bytes > 0.8 * l2 ? bytes : 0) + (tile > 0.8 * l2 ? blocks * bytes : 0) +
                          (tile + 4 * rows * (s->d + s->dv) > 0.9 * l2 ? 4 * tiles * rows * (s->d + 2 * s->dv) : 0);
     const double block = s->costs->products * (score + value) / s->products + softmax + scores + tiles * visit + s->costs->block;
@@ -408,12 +429,20 @@ static double tiled_cycles(const struct shape *s)
     return 0.11 * (s->d + s->dv);
 }
 
+/* Where a tile is widened once for all rows: what is left, for MR rows. Products, and of blocks a step of the softmax for each. */
+static double met_once_cycles(const struct variant *v, const struct shape *s)
+{
+    const double softmax = s->mr / s->lanes * (s->costs->exponential + s->modify / 2);
+    const double products = s->mr * s->fma * (s->d + s->dv) / 32;
+    return 1.17 * products + softmax + 0.7 * s->costs->few_key + (variant_has_blocks(v) ? 1.3 * s->dv / 32 : 0);
+}
+
 /* What else a tile costs, for MR rows. What is not a tile that all rows see whole is done by C that libtcc makes: which keys each
  * lane sees. A bias or mask of several rows is put into the order of scores in registers. */
 static double tile_overhead(const struct variant *v, const struct shape *s, double columns, bool slow, bool edge)
 {
     const double each = s->mr > 1 ? 0.6 : 0.1, numbers = each * ((v->field[F_BIAS] ? 1 : 0) + (v->field[F_MASK] ? 1 : 0));
-    const double scales = dtypes[variant_dtype_kv(v)].scaled ? 6 : 0;
+    const double scales = !dtypes[variant_dtype_kv(v)].scaled ? 0 : s->once > 0 ? 1 : 6;
     const double features = variant_modifies(v) && s->wide && s->fma >= 1 ? 150 : 0; /* beside that, on a Zen 4 */
     const double rest = (slow || edge ? s->costs->few_slow : 0) + (edge ? s->costs->few_edge : 0) + features;
     return 35 + s->costs->few_output * s->mr * columns + rest + s->bk * (s->mr * numbers + scales);
@@ -442,7 +471,7 @@ static double split_cycles(const struct variant *v, const struct shape *s, const
 {
     const int32_t *f = v->field;
     const int lanes = (int)s->lanes;
-    const double group = t->kv_heads ? (double)t->heads / t->kv_heads : 1, rows = s->rows * group;
+    const double rows = s->rows * s->group;
     const double chunks = up(rows, s->bq) / s->bq, blocks = up(rows, s->mr) / s->mr;
     const double span = (s->rows < s->bq ? s->rows : s->bq) - 1, seen = s->keys + (f[F_WINDOW] ? span : f[F_CAUSAL] ? span / 2 : 0);
     const double keys = up(seen < s->all ? seen : s->all, s->bk) + s->edges * s->bk / 2, tiles = keys / s->bk;
@@ -459,11 +488,12 @@ static double split_cycles(const struct variant *v, const struct shape *s, const
     const double bytes = chunks * keys * (s->d + s->dv) * s->element;
     const double copy = !copies ? 0 : s->wide ? chunks * keys * 36 : bytes;
     const bool tiled = f[F_ISA] == ISA_AMX;
-    const double key = tiled ? tiled_cycles(s) : key_cycles(s, cpu, columns, full);
+    const double open = tiled ? opened_cycles(s) : s->once * (s->d + s->dv);
+    const double key = tiled ? tiled_cycles(s) : s->once > 0 ? met_once_cycles(v, s) : key_cycles(s, cpu, columns, full);
     /* Pairs are for whole tiles: the keys of the last one are floats, if they are fewer. A launch may have fewer keys than its
      * plan. */
     const double rest = s->coupled >= 1 ? 0 : s->bk * key * ((int64_t)s->all % f[F_TILE_K] ? 1.5 : 0.25);
-    const double compute = blocks * (keys * key + tile + rest) + (tiled ? chunks * keys * opened_cycles(s) : 0) + copy;
+    const double compute = blocks * (keys * key + tile + rest) + chunks * keys * open + copy;
     /* The first rows of a chunk fetch a tile, and the others read it again. */
     const double again = s->wide ? (blocks - chunks) * keys * (s->d + s->dv) * s->element / IN_L2 : 0;
     const double memory = lateness(v, s, full == 0, pieces, cpu) * bytes / cache_rate(s, t, cpu) + again;

@@ -211,6 +211,23 @@ static void test_model_of_narrow_caches(void **state)
     }
 }
 
+/* Where a tile is widened once for all rows, four of them go together, also over blocks; eight go together where all that there are
+ * widen it. */
+static void test_model_of_many_rows_over_narrow_keys(void **state)
+{
+    (void)state;
+    const struct cpu zen4 = {.model = "AMD EPYC 19.11.1", .l1d = 32768, .l2 = 1 << 20, .l3 = 32 << 20};
+    static const enum dtype types[] = {DTYPE_INT8, DTYPE_FP8, DTYPE_Q8_0, DTYPE_Q4_0};
+    for (int i = 0; i < 4; i++) {
+        struct tune_target many = tuner_target(1, 128, 1, 1, 2048, 1), few = tuner_target(1, 8, 1, 1, 2048, 1);
+        variant_set_dtypes(&many.caller, DTYPE_BF16, types[i], DTYPE_BF16);
+        many.caller.field[F_HEAD_DIM] = 576, many.caller.field[F_HEAD_DIM_V] = 512;
+        few.caller = many.caller;
+        assert_int_equal(best_on(&zen4, &many, ISA_AVX512BF16).field[F_ROWS], 4);
+        assert_int_equal(best_on(&zen4, &few, ISA_AVX512BF16).field[F_ROWS], i < 2 ? 8 : 4);
+    }
+}
+
 /* On a Xeon, as timed on one. Of AMX's 32 rows few queries leave most empty, and keys in f16 are packed in two parts, which 15
  * queries do not pay back; prompts do. Tiles of keys at D = 256 are short enough for L2. */
 static void test_model_of_a_xeon(void **state)
@@ -370,6 +387,7 @@ int main(void)
         cmocka_unit_test(test_model),
         cmocka_unit_test(test_model_of_a_xeon),
         cmocka_unit_test(test_model_of_narrow_caches),
+        cmocka_unit_test(test_model_of_many_rows_over_narrow_keys),
         cmocka_unit_test(test_model_of_few_heads),
         cmocka_unit_test(test_model_of_rounds),
         cmocka_unit_test(test_model_splits_keys_of_few_queries),
