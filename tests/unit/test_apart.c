@@ -103,7 +103,7 @@ static void check_text(const char *name, const char *text)
                                              "__mmask", "__kernel", "__global", "__local", "__private", "__constant",
                                              "__OPENCL_", "__ARM", "__builtin", "__aarch64__", "__AARCH64EL__", "__AVX",
                                              "__BYTE_ORDER__", "__ORDER", "__extension__", "__FMA__", "__VA_ARGS__",
-                                             "__linux__", "__clang_major__"};
+                                             "__linux__", "__clang_major__", "__SSE2__"};
         const char *from = at;
         while (from > text && (from[-1] == '_' || (from[-1] >= '0' && from[-1] <= 'z' && from[-1] != ';')))
             from--;
