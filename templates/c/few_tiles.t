@@ -327,9 +327,6 @@ static void whole_tiles(const struct rows *x, int64_t heads, const struct space 
     int64_t back_k = tile_k - (heads - 1) * head_k, back_v = tile_v - (heads - 1) * head_v, steps = count * heads, h = 0;
     int64_t size = over(x->count, ${R}) * ${RESULTS};
     float *s = w->q + ${SCORES}, *before = s + ${BUFFER}, *q = w->q, *result = o, *last = o;
-% if INTEGERS
-    int exact = 1; /* enough, so far */
-% end
 % if ONCE
     const int once = x->count > ${ONCE_OVER*R}; /* widened, for all blocks of rows */
 % end
@@ -374,11 +371,12 @@ static void whole_tiles(const struct rows *x, int64_t heads, const struct space 
             }
 % end
 % if INTEGERS
-            if (exact) {
+            float *exact = block + ${FACTORS + W + 2}; /* enough, so far: of these rows alone, whatever other rows and heads are beside them */
+            if (n < heads || *exact > 0) {
                 ${IN_FOURS ? "score_eights" : "score_integers"}((const int32_t *)(void *)(block + ${INTS}), ${PIECED ? "k" : "keys"}, to, block + ${FACTORS}, ldk, far_k);
-                exact = block[${FACTORS + W}] * block[${FACTORS + W + 1}] <= 9.765625e-4f;
+                *exact = block[${FACTORS + W}] * block[${FACTORS + W + 1}] <= 9.765625e-4f;
             }
-            if (!exact)
+            if (!(*exact > 0))
                 ${SCORES_BY}(block, ${PIECED ? "k" : "keys"}, to, ldk, far_k);
 % elif ALONE
             ${SCORES_BY}(block, ${PIECED ? "k" : "keys"}, to, ldk, far_k);
