@@ -62,7 +62,7 @@ struct variant {
 
 enum field_type { FIELD_NUMBER, FIELD_NAME, FIELD_BOOL };
 enum field_side { FIELD_CALLER, FIELD_TUNING };
-enum { FIELD_CHOICES = 6 };
+enum { FIELD_CHOICES = 9 };
 
 struct field {
     const char *key;           /* in a spec, with its mapping: "tile.q" */

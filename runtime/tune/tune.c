@@ -42,6 +42,34 @@ static int drop_twins(struct variant *all, int n)
     return kept;
 }
 
+static int64_t in_blocks(int64_t rows, int64_t of)
+{
+    return (rows + of - 1) / of * of;
+}
+
+/* Kernels in C that split keys have lanes for a power of two of rows, and multiply micro.rows of them. Fewer than the power of two
+ * are worth a trial where all rows that share a KV head, in blocks of them, are fewer than in blocks of the power of two; and not
+ * where bits are a promise, as those kernels have no lanes to leave. */
+static bool leaves_lanes(const struct variant *v, const struct tune_target *t)
+{
+    const int64_t mr = v->field[F_ROWS], rows = t->q_len * (t->kv_heads ? t->heads / t->kv_heads : 1);
+    int64_t lanes = 1;
+    if (!v->field[F_SPLIT] || isas[v->field[F_ISA]].language != LANGUAGE_C)
+        return false;
+    while (lanes < mr)
+        lanes *= 2;
+    return mr < lanes && (v->field[F_INVARIANT] || in_blocks(rows, mr) >= in_blocks(rows, lanes));
+}
+
+static int drop_lanes(struct variant *all, int n, const struct tune_target *t)
+{
+    int kept = 0;
+    for (int i = 0; i < n; i++)
+        if (!leaves_lanes(&all[i], t))
+            all[kept++] = all[i];
+    return kept;
+}
+
 static void init_candidate(struct candidate *c, const struct device *device, const struct tune_target *t,
                            const struct variant *v)
 {
@@ -94,6 +122,8 @@ static int list_candidates(const struct device *device, const struct tune_target
         n = space_size(device, t, one, all, n);
     if (!s->only && one == ISA_COUNT)
         n = drop_twins(all, n);
+    if (!s->only)
+        n = drop_lanes(all, n, t);
     for (int i = 0; i < n; i++)
         init_candidate(&(*out)[i], device, t, &all[i]);
     free(all);

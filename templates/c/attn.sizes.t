@@ -73,8 +73,10 @@
 % let STAGE = max(ROW + (NARROW ? ceil_div(max(LDQ*PER, LDV), 4) : 0), BIAS != "none" or MASK ? MR*BK : 0)
 %# Whether few queries have micro-kernels of their own, which sum in another order.
 % let FEW = SPLIT and not INVARIANT
-%# Where the keys are split, R rows of queries by KB keys make a vector of scores, keys outside. No panels are made of K and V.
-% let R = MR
+%# Where the keys are split, R rows of queries by KB keys make a vector of scores, keys outside. No panels are made of K and V. Of these
+%# rows the first LIVE are multiplied; lanes of the others, if any, have scores of some of them and are not looked at.
+% let LIVE = MR
+% let R = not FEW or MR < 3 or MR > W ? MR : MR < 5 ? 4 : MR < 9 ? 8 : 16
 % let KB = max(1, W/R)
 %# Whether half a vector of pairs ends a row of keys; its other half is zeros when it is read.
 % let HALF = FEW and PAIRS and HD % (2*W) == W ? 1 : 0
@@ -108,7 +110,9 @@
 % let THROUGH = FEW and not CODES and (TOGETHER and R == 4 or BLOCKS) and has_op("halvesm") ? 1 : 0
 % let SPARE = CODES ? 6 : TKV == "fp8" ? (has_op("codes") ? 2 : 4) : BLOCKS ? 2 : 0
 % let ROOM = (REGISTERS ? REGISTERS - 3 : 29) - SPARE
-% let VR = R % 8 == 0 and 8*(NV + 1) <= ROOM ? 8 : R % 4 == 0 and 4*(NV + 1) <= ROOM ? 4 : R % 2 == 0 and 2*(NV + 1) <= ROOM ? 2 : 1
+%# Rows whose outputs are in registers together, with their probabilities; or without these (BY_PLACE), where a product takes them from memory.
+% let BY_PLACE = LIVE < R and LIVE*(NV + 1) > ROOM and LIVE*NV <= ROOM and has_op(PAIRS ? "dotb" : "fmab") ? 1 : 0
+% let VR = LIVE < R and (LIVE*(NV + 1) <= ROOM or BY_PLACE) ? LIVE : LIVE % 8 == 0 and 8*(NV + 1) <= ROOM ? 8 : LIVE % 4 == 0 and 4*(NV + 1) <= ROOM ? 4 : LIVE % 3 == 0 and LIVE < R and not P_PAIRS and 3*(NV + 1) <= ROOM ? 3 : LIVE % 2 == 0 and 2*(NV + 1) <= ROOM ? 2 : 1
 %# Whether values of q4_0 are multiplied two blocks at a time, whose probabilities then lie in turn; a block that is left over lies so, too.
 % let TWO_BLOCKS = QUARTERS and NIBBLES and HDV >= 128 and NR/VALUES % 2 == 0 and VR == R ? 1 : 0
 % let P_PLACES = TWO_BLOCKS ? round_up(P_BLOCKS, 2) : P_BLOCKS
@@ -120,7 +124,7 @@
 % let PARTED = FEW and REGISTERS and not PAIRS and TKV == "bf16" and (NV % 2 == 0 or PANELS == 1) ? 1 : 0
 % let QUERY_PARTS = TQ == "bf16" ? 1 : 0
 % let LOG_W = W == 16 ? 4 : W == 8 ? 3 : 2
-% let HELD = max(0, min(DQ, (REGISTERS - W - 4 - 3*PARTED - SPARE)/R))
+% let HELD = max(0, min(DQ, (REGISTERS - LIVE*KB - 4 - 3*PARTED - SPARE)/LIVE))
 % let PARTED_Q = max(PARTED, PARTS_K)*(DQ - DQ % 2)
 %# Whether few queries make pairs of narrow numbers while they multiply them, in the order of prompts, which bits that are a promise want.
 % let WIDENS = SPLIT and (WEIGHS or QUARTERED)
@@ -143,10 +147,10 @@
 % let SOON_VALUE = NARROW ? ceil_div(VALUE, 64) : ceil_div(HDV*SIZE, 64)
 % let LINE = NARROW ? 64 : 64/SIZE
 % let KEY_LINES = REGISTERS ? ceil_div(KEY, LINE) : 1
-% let VALUE_LINES = REGISTERS ? ceil_div(ceil_div(VALUE, LINE), PANELS*(R/VR)) : 1
+% let VALUE_LINES = REGISTERS ? ceil_div(ceil_div(VALUE, LINE), PANELS*(LIVE/VR)) : 1
 %# A pass that fetches one line of each row leaves out every second line, or more. Where its share of the rows comes out even in a trip over its
 %# keys, it fetches whole rows of these instead, PASS_ROWS in a trip: a processor's own fetching keeps up with that, in pairs of lines.
-% let SWEEPS = PANELS*(R/VR)
+% let SWEEPS = PANELS*(LIVE/VR)
 % let TRIP_KEYS = P_PAIRS ? 2*KB : U
 % let PASS_ROWS = FEW and REGISTERS and SWEEPS > 1 and VALUE_LINES == 1 and TRIP_KEYS % SWEEPS == 0 ? TRIP_KEYS/SWEEPS : 0
 %# Vectors of numbers in a block.
@@ -220,7 +224,7 @@
 % let WORTH = INVERSES + W
 % let RESULTS = R*LDO + STATE
 %# One micro-kernel has the values of a whole tile, as far as that does not become too large: one row has as many keys to a vector of scores as lanes.
-% let TILED = FILLED and (TILES ? not MODIFY : PANELS*(R/VR) <= (COUPLES and R == 1 and not CODES and not NIBBLES ? 6 : 8))
+% let TILED = FILLED and (TILES ? not MODIFY : PANELS*(LIVE/VR) <= (COUPLES and R == 1 and not CODES and not NIBBLES ? 6 : 8))
 % let FP8_TILES = TILES and FEW and not BYTE_TILES
 %# Where keys are in pages such a tile is PIECES pieces, each of which lies in one page if a page has a multiple of PIECE rows. The pieces of
 %# values that are fetched stand AHEAD pieces further in a list; of blocks that is a tile more, as their scales are read a tile ahead. The
@@ -238,7 +242,7 @@
 %# Whether the keys and values of a tile become pairs once where more than ONCE_OVER blocks of rows meet them (few_once.micro): for fewer it takes
 %# longer than it saves. PANELS_ONCE panels of 16 keys are multiplied together. FIRST_BLOCKS: of so many blocks the scales are read at once.
 % let ONCE_OVER = NIBBLES ? 3 : 2
-% let ONCE = COUPLES and LISTED and R == 4 and BQ > ONCE_OVER*R and PIECE % 16 == 0 and HD % 16 == 0 ? 1 : 0
+% let ONCE = COUPLES and LISTED and LIVE == R and R == 4 and BQ > ONCE_OVER*R and PIECE % 16 == 0 and HD % 16 == 0 ? 1 : 0
 % let PANEL_OF_KEYS = 16*(HD/2 + (BLOCKS ? HD/32 : 0))
 % let PANELS_ONCE = BK % 32 == 0 ? 2 : 1
 % let FIRST_BLOCKS = min(4, HD/32)
@@ -280,8 +284,8 @@
 % let QUERIES = ONCE_FROM + (ONCE and not IN_LANES ? round_up(R*HD/2, W) : 0)
 %# How many KV heads go through their keys side by side, at most.
 % let ABREAST = FEW and not TILES ? 8 : 1
-% let FEW_PART = round_up(BQ/R*QUERIES*4, 64)
-% let FEW_RESULT = BQ/R*RESULTS*4
+% let FEW_PART = round_up(ceil_div(BQ, LIVE)*QUERIES*4, 64)
+% let FEW_RESULT = ceil_div(BQ, LIVE)*RESULTS*4
 % let FEW_O = FEW_PART + FEW_RESULT
 % let FEW_K = round_up(FEW_O + FEW_RESULT, 64)
 %# Where tiles are multiplied, keys or values in bf16 lie there, and behind these tiles of outputs; before values that are bytes what stands
@@ -380,12 +384,12 @@
 % assert not TABLE or TILES or has_op("lookup"), "table belongs to isas amx and avx512bf16"
 % assert not TABLE or TILES or RAW, "on isa avx512bf16 table is for queries in bf16, with invariant if nothing modifies scores, and otherwise for prompts alone; where keys are narrow, outputs must be bf16; micro.vecs must be even, and without invariant micro.vecs, micro.rows and their product must add up to at most 30, or 27 where scores are modified"
 % assert HD % VALUES == 0 and HDV % VALUES == 0, "q8_0 and q4_0 are blocks of 32 numbers; head_dim must be a multiple of 32"
-% assert BQ % MR == 0, "tile.q must be a multiple of micro.rows"
+% assert BQ % MR == 0 or LIVE < R, "tile.q must be a multiple of micro.rows"
 % assert MR <= W, "micro.rows must be at most the vector's width"
 % assert MR*NV <= 64, "micro.rows times micro.vecs must be at most 64"
 % micro pack_q
 % if FEW
-% assert W % MR == 0, "micro.rows must divide the vector's width where keys are split"
+% assert LIVE == R or not NARROW, "micro.rows must be a power of two where keys are split and narrow"
 % assert BK % KB == 0 and BK % U == 0, "tile.k must be a multiple of the keys that a vector of scores holds, and of unroll, where keys are split"
 % assert not PAIRS or BK % (2*KB) == 0, "tile.k must be a multiple of the keys that two vectors of scores hold, where pairs of keys are multiplied"
 % assert not PAIRS or NV % 2 == 0 or PANELS == 1, "micro.vecs must be even where keys are split and pairs of them are multiplied"

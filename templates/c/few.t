@@ -175,13 +175,13 @@ static void tiles_of(const ${CQ} *q, float *to)
 }
 
 % end
-/* Packs the queries of the rows, ${R} to a block, with the scale of their scores behind each block. */
+/* Packs the queries of the rows, ${LIVE} to a block, with the scale of their scores behind each block. */
 static void pack(const struct rows *x, const struct space *w, float *to)
 {
     const struct attn_args *a = x->a;
-    for (int64_t t = 0; t < x->count; t += ${R}, to += ${QUERIES}) {
+    for (int64_t t = 0; t < x->count; t += ${LIVE}, to += ${QUERIES}) {
         memset(w->stage, 0, ${QROWS*STAGED} * sizeof(${CQ}));
-        for (int64_t r = 0; r < ${R} && t + r < x->count; r++) {
+        for (int64_t r = 0; r < ${LIVE} && t + r < x->count; r++) {
             const ${CQ} *q = (const ${CQ} *)a->q + x->s->q_at + head_of(x, t + r) * a->q_stride[1];
             memcpy((${CQ} *)w->stage + r * ${STAGED}, q + query_of(x, t + r) * a->q_stride[2], ${HD} * sizeof *q);
         }
@@ -234,10 +234,10 @@ static void pack(const struct rows *x, const struct space *w, float *to)
 static void begin(const struct rows *x, float *o)
 {
     float none_seen = MINUS_INFINITY;
-    memset(o, 0, (size_t)over(x->count, ${R}) * ${RESULTS} * sizeof *o);
-    for (int64_t t = 0; t < x->count; t += ${R})
+    memset(o, 0, (size_t)over(x->count, ${LIVE}) * ${RESULTS} * sizeof *o);
+    for (int64_t t = 0; t < x->count; t += ${LIVE})
         for (int64_t i = 0; i < ${SUM}; i++)
-            o[t / ${R} * ${RESULTS} + ${R*LDO + MAX} + i] = none_seen;
+            o[t / ${LIVE} * ${RESULTS} + ${R*LDO + MAX} + i] = none_seen;
 }
 
 % if INVARIANT
@@ -268,8 +268,8 @@ static void total(const struct rows *x, int64_t heads, const struct space *w, fl
         if (!shared)
             ${IN_TURN ? "scored = " : ""}walk(x, heads, w, split, part${IN_TURN ? ", scored, x->end" : ""});
         for (int64_t h = 0; h < heads; h++)
-            for (int64_t t = 0; t < x->count; t += ${R}) {
-                float *to = w->o + h * ${FEW_RESULT/4} + t / ${R} * ${RESULTS}, *from = part + h * ${FEW_RESULT/4} + t / ${R} * ${RESULTS};
+            for (int64_t t = 0; t < x->count; t += ${LIVE}) {
+                float *to = w->o + h * ${FEW_RESULT/4} + t / ${LIVE} * ${RESULTS}, *from = part + h * ${FEW_RESULT/4} + t / ${LIVE} * ${RESULTS};
                 join(to + ${R*LDO}, from + ${R*LDO});
                 blend(to, from, to + ${R*LDO}, from + ${R*LDO});
             }
@@ -277,12 +277,12 @@ static void total(const struct rows *x, int64_t heads, const struct space *w, fl
     for (float *block = w->o, *end = w->o + heads * ${FEW_RESULT/4}; block < end; block += ${FEW_RESULT/4}, x++)
         for (int64_t t = 0; t < x->count; t++) {
             int64_t h = head_of(x, t), i = query_of(x, t);
-            float *o = block + t / ${R} * ${RESULTS}, *row = o + ${R*LDO} + t % ${R};
+            float *o = block + t / ${LIVE} * ${RESULTS}, *row = o + ${R*LDO} + t % ${LIVE};
             float *lse = a->lse ? a->lse + x->s->lse_at + h * x->s->lse_ld + i : &unused;
 % if SINK
             row[${FIX}] = a->features->sinks[h]${TIMES_UNIT};
 % end
-            finish(o + t % ${R} * ${LDO}, row, (${CO} *)w->stage, lse);
+            finish(o + t % ${LIVE} * ${LDO}, row, (${CO} *)w->stage, lse);
             memcpy((${CO} *)a->o + x->s->o_at + h * a->o_stride[1] + i * a->o_stride[2], w->stage, ${HDV} * sizeof(${CO}));
         }
 }

@@ -69,7 +69,7 @@ static void scales_at(const struct rows *x, const struct space *w, int64_t at, f
 }
 
 % end
-/* ${R} rows from row t on meet a tile; q and o are their blocks of queries and of results. Behind the tile's keys there are zeros. */
+/* ${LIVE} rows from row t on meet a tile; q and o are their blocks of queries and of results. Behind the tile's keys there are zeros. */
 static void one_tile(const struct rows *x, const struct space *w, int64_t t, const struct keys *y, float *q, float *o)
 {
     int64_t j = y->j, n = y->n;
@@ -103,12 +103,12 @@ static void one_tile(const struct rows *x, const struct space *w, int64_t t, con
     tile_values(s, y->v, o, y->ldv, y->ldv);
 % else
 % for c in 0..PANELS
-% for r in 0..R/VR
+% for r in 0..LIVE/VR
 % let ROW_AT = r*VR
-% let P_AT = COUPLES ? c*PROBS_STEP + PROBS_AT + ROW_AT : P_PAIRS ? c*PROBS_STEP + PROBS_AT + ROW_AT % 4/2*(W/2) + ROW_AT/4*2 : ROW_AT
+% let P_AT = COUPLES ? c*PROBS_STEP + PROBS_AT + ROW_AT : P_PAIRS ? c*PROBS_STEP + PROBS_AT + ROW_AT % 4/2*(W/2) + ROW_AT/4*2 + ROW_AT % 2 : ROW_AT
 % let V_AT = c*NR/VALUES*BYTES
 % let O_AT = ROW_AT*LDO + c*NR
-% let NEXT_AT = PASS_ROWS ? (c*(R/VR) + r)*(BK/SWEEPS) : (c*(R/VR) + r)*VALUE_LINES*LINE
+% let NEXT_AT = PASS_ROWS ? (c*(LIVE/VR) + r)*(BK/SWEEPS) : (c*(LIVE/VR) + r)*VALUE_LINES*LINE
     ${c < PANELS - 1 or LAST == NV ? "value_rows" : "value_rest"}(s${P_AT ? " + " : ""}${P_AT ? P_AT : ""}, y->v[0]${V_AT ? " + " : ""}${V_AT ? V_AT : ""}, o${O_AT ? " + " : ""}${O_AT ? O_AT : ""}, s + ${PROBS + c*FIX_STEP + ROW_AT}, y->v[1]${NEXT_AT ? " + " : ""}${NEXT_AT ? NEXT_AT : ""}${NEXT_AT and PASS_ROWS ? " * y->ldv" : ""}, y->ldv);
 % end
 % end
@@ -158,7 +158,7 @@ static int weighed(const ${CKV} *k, const ${CKV} *v, float worst, int64_t ldk, i
 static int64_t whole_tiles(const struct rows *x, const struct space *w, const ${CKV} *k, const ${CKV} *v, int64_t count, float *o)
 {
     int64_t ldk = x->a->k_stride[2] * ${BYTES}, ldv = x->a->v_stride[2] * ${BYTES};
-    float *s = w->q + ${SCORES}, *before = s + ${BUFFER}, *end = o + over(x->count, ${R}) * ${RESULTS}, *beside = w->k, worst = 0;
+    float *s = w->q + ${SCORES}, *before = s + ${BUFFER}, *end = o + over(x->count, ${LIVE}) * ${RESULTS}, *beside = w->k, worst = 0;
     int32_t *values = (int32_t *)(void *)(beside + ${ALONGSIDE}), *keys = (int32_t *)(void *)(beside + ${OPENED});
     for (int64_t t = 0; t < x->count; t += ${R}) {
         float off = w->q[t / ${R} * ${QUERIES} + ${FACTORS + W + 1}];
@@ -217,7 +217,7 @@ static int weighed(const struct rows *x, int64_t j, float worst, float *beside)
 static int64_t whole_tiles(const struct rows *x, const struct space *w, const ${CKV} *k, const ${CKV} *v, int64_t j, int64_t count, float *o)
 {
     int64_t ldk = x->a->k_stride[2], ldv = x->a->v_stride[2];
-    float *s = w->q + ${SCORES}, *before = s + ${BUFFER}, *end = o + over(x->count, ${R}) * ${RESULTS}, *beside = w->k, worst = 0;
+    float *s = w->q + ${SCORES}, *before = s + ${BUFFER}, *end = o + over(x->count, ${LIVE}) * ${RESULTS}, *beside = w->k, worst = 0;
     int32_t *values = (int32_t *)(void *)(beside + ${ALONGSIDE});
     for (int64_t t = 0; t < x->count; t += ${R}) {
         float off = w->q[t / ${R} * ${QUERIES} + ${FACTORS + W + 1}];
@@ -253,7 +253,7 @@ static int64_t whole_tiles(const struct rows *x, const struct space *w, const ${
 static void whole_tiles(const struct rows *x, const struct space *w, const ${CKV} *k, const ${CKV} *v, int64_t j, int64_t count, float *o)
 {
     int64_t ldk = x->a->k_stride[2], ldv = x->a->v_stride[2];
-    float *open = w->k, *end = w->q + over(x->count, ${R}) * ${QUERIES};
+    float *open = w->k, *end = w->q + over(x->count, ${LIVE}) * ${QUERIES};
     for (int64_t n = 0; n < count; n++, j += ${BK}, k += ${BK} * ldk, v += ${BK} * ldv) {
         const ${CKV} *next = k + ${BK} * ldk;
         float *to = o;
@@ -325,7 +325,7 @@ static void whole_tiles(const struct rows *x, int64_t heads, const struct space 
     int64_t ahead_k = tile_k, ahead_v = ${QUARTERS ? "2 * " : ""}tile_v;
 % end
     int64_t back_k = tile_k - (heads - 1) * head_k, back_v = tile_v - (heads - 1) * head_v, steps = count * heads, h = 0;
-    int64_t size = over(x->count, ${R}) * ${RESULTS};
+    int64_t size = over(x->count, ${LIVE}) * ${RESULTS};
     float *s = w->q + ${SCORES}, *before = s + ${BUFFER}, *q = w->q, *result = o, *last = o;
 % if ONCE
     const int once = x->count > ${ONCE_OVER*R}; /* widened, for all blocks of rows */
@@ -344,7 +344,7 @@ static void whole_tiles(const struct rows *x, int64_t heads, const struct space 
         if (once && n < steps)
             open_keys(${PIECED ? "k" : "keys"}, w->keys, ldk, far_k);
 % end
-        for (${MODIFY ? "int64_t t = 0" : ""}; to_o < end; to_o += ${RESULTS}, block += ${QUERIES}, to += ${QUERIES}${MODIFY ? ", t += " : ""}${MODIFY ? R : ""}) {
+        for (${MODIFY ? "int64_t t = 0" : ""}; to_o < end; to_o += ${RESULTS}, block += ${QUERIES}, to += ${QUERIES}${MODIFY ? ", t += " : ""}${MODIFY ? LIVE : ""}) {
 % if ONCE
             if (!once || to == s) {
 % let INSET = "    "
@@ -553,8 +553,8 @@ static void ${FP8_TILES ? "walk_so" : "walk"}(const struct rows *x, int64_t head
             v_pieces[0] = keys_at(a, x->s, v, a->v_stride, j, tile.n, ${BK}, ${HDV/VALUES*BYTES}, ${VALUE}, &tile.ldv, (${CKV} *)w->v);
             tile.k = k_pieces, tile.v = v_pieces;
 % end
-            for (int64_t t = 0; t < x->count; t += ${R})
-                one_tile(y, w, t, &tile, w->q + h * ${FEW_PART/4} + t / ${R} * ${QUERIES}, o + h * ${FEW_RESULT/4} + t / ${R} * ${RESULTS});
+            for (int64_t t = 0; t < x->count; t += ${LIVE})
+                one_tile(y, w, t, &tile, w->q + h * ${FEW_PART/4} + t / ${LIVE} * ${QUERIES}, o + h * ${FEW_RESULT/4} + t / ${LIVE} * ${RESULTS});
         }
         j += ${BK};
     }
@@ -564,7 +564,7 @@ static void ${FP8_TILES ? "walk_so" : "walk"}(const struct rows *x, int64_t head
 /* The same; again without tiles, if an output is not finite: a value that is not a number must be the end of its own column alone. */
 static void walk(const struct rows *x, int64_t heads, const struct space *w, int64_t split, float *o)
 {
-    float sums[${W}], *end = o + over(x->count, ${R}) * ${RESULTS};
+    float sums[${W}], *end = o + over(x->count, ${LIVE}) * ${RESULTS};
     int quick = 1;
     walk_so(x, heads, w, split, o, quick);
     for (float *block = o; block < end && quick; block += ${RESULTS}) {

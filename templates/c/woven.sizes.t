@@ -45,6 +45,7 @@
 % let IN_BLOCK = max(1, VALUES/W)
 % let TPART = NARROW ? "f32" : TKV
 % let R = W
+% let LIVE = R
 % let QROWS = W
 % let LOG_W = 4
 %# A state: of 16 rows each four vectors as in attn.sizes.t, and the bias of their exponents.

@@ -123,12 +123,22 @@ static bool maxima_right(const struct call *c, int l)
     return l >= c->rows || call_out(c, l) == (double)most;
 }
 
+/* Which vector's sum a lane has: where one is missing, that of the one that takes its place in the first step that lacks it. */
+static int summed_in(const struct call *c, int l)
+{
+    int i = l % c->group;
+    for (int span = c->group / 2; span; span /= 2)
+        i -= i / span * span >= c->live ? span : 0;
+    return l - l % c->group + i;
+}
+
 static bool sums_right(const struct call *c, int l)
 {
     double sum = 0, size = 0;
+    const int row = summed_in(c, l);
     for (int i = 0; i < c->width && l < c->rows; i++) {
-        sum += (double)call_in(c, l * c->width + i);
-        size += fabs((double)call_in(c, l * c->width + i));
+        sum += (double)call_in(c, row * c->width + i);
+        size += fabs((double)call_in(c, row * c->width + i));
     }
     return l >= c->rows || same(call_out(c, l), sum) || fabs(call_out(c, l) - sum) <= size * 0x1p-22;
 }
@@ -278,8 +288,8 @@ const struct composite composites[] = {
      true},
     {"maxima", "maxima ( _ )", "  vec r[i] = from p[i*W] for i<MR\n  maxima(r)\n  o[0] = to r[0]\n", maxima_right,
      a_row, -1, false, false},
-    {"sums", "sums ( _ )", "  vec r[i] = from p[i*W] for i<MR\n  sums(r)\n  o[0] = to r[0]\n", sums_right, a_row, -1,
-     false, false},
+    {"sums", "sums ( _ )", "  vec r[R*j + i] = from p[(R*j + i)*W] for j<MR/R, i<LIVE\n  sums(r)\n  o[0] = to r[0]\n", sums_right,
+     a_row, -1, false, false},
     {"transpose", "transpose ( _ )", "  vec r[i] = from p[i*W] for i<MR\n  transpose(r)\n  o[i*W] = to r[i] for i<MR\n",
      transpose_right, a_real, 0, true, false},
     {"quarters", "quarters ( _ , _ )", "  vec r[i] = from p[i*W] for i<4\n  quarters(x, r)\n  o[i*W] = to x[i] for i<4\n",

@@ -10,12 +10,12 @@
 
 struct composite;
 
-/* One call: in and out are its vectors; rows is how many it reads. */
+/* One call: in and out are its vectors; rows is how many it has, of which it reads the first `live` of every `group`. */
 struct call {
     const struct composite *c;
     enum dtype in_type, out_type;
     const uint8_t *in, *out;
-    int width, rows;
+    int width, rows, group, live;
 };
 
 /* The first element of lane l that a call reads, and what it gave there. */

@@ -18,7 +18,7 @@
     X(K_BESIDE) X(V_BESIDE) X(CHECKS)                                                                                  \
     X(BEST) X(NUMBERS) X(DISTANCES) X(SCALES) X(CAPS) X(SOFTCAP) X(ALIBI) X(INVARIANT)                                 \
     X(PAIRS) X(PER) X(HD) X(HDV) X(MR) X(NV) X(U) X(BK) X(NR) X(SQ) X(LDQ) X(CV) X(LDO) X(PANELS) X(LAST) X(LDP)       \
-        X(MAX) X(SUM) X(FIX) X(BASE) X(STATE) X(WINDOW) X(SINK) X(NATURAL) X(SPLIT) X(R) X(KB) X(VR) X(DQ)             \
+        X(MAX) X(SUM) X(FIX) X(BASE) X(STATE) X(WINDOW) X(SINK) X(NATURAL) X(SPLIT) X(R) X(LIVE) X(KB) X(VR) X(DQ)             \
         X(PARTED) X(PARTED_V) X(PROBS) X(FEW) X(SOME) X(SOME_K) X(WORDS) X(KT)                                         \
         X(WIDENS) X(EIGHTS) X(EIGHTS_V) X(LDV) X(BEARS) X(LOGS) X(BORNE) X(QUARTERED) X(AT_FOURS)                             \
         X(OPENS) X(KEY_SCALES) X(BLOCK_SLOTS) X(KEY_ROWS) X(ROUNDED) X(TWO_SUMS) X(LESS) X(KNOWN) X(TABLED)            \

@@ -119,6 +119,14 @@ static void want_fix(struct job *j, int p, int64_t i, double fix, double error, 
         }
 }
 
+/* The row that a lane of scores has: for one that is missing, what takes its place in the first step of a sum that lacks it. */
+static int64_t scored_row(const struct sizes *z, int64_t i)
+{
+    for (int64_t span = z->R / 2; span; span /= 2)
+        i -= i / span * span >= z->LIVE ? span : 0;
+    return i;
+}
+
 /* S[vector][KEY*R + ROW] */
 static void score_rows(struct job *j)
 {
@@ -136,7 +144,7 @@ static void score_rows(struct job *j)
         for (int64_t i = 0; i < z->R; i++) {
             double sum = 0, size = 0;
             for (int64_t d = 0; d < columns; d++) {
-                double term = (double)query(j, i, d) * (double)number(j, 1, c * ld, d) / z->SHRUNK;
+                double term = (double)query(j, scored_row(z, i), d) * (double)number(j, 1, c * ld, d) / z->SHRUNK;
                 term *= scale_of(j, 2, z->K_SCALES, c * z->R + i);
                 sum += term, size += fabs(term);
             }
@@ -468,7 +476,7 @@ static double tile_score(const struct job *j, int64_t i, int64_t key, int64_t ld
     const struct sizes *z = &j->z;
     double sum = 0, size = 0, scale = (double)get(j, 0, z->R * z->LDQ);
     for (int64_t d = 0; d < z->HD; d++) {
-        double term = (double)query(j, i, d) * (double)number(j, 1, key * ld, d) / z->SHRUNK;
+        double term = (double)query(j, scored_row(z, i), d) * (double)number(j, 1, key * ld, d) / z->SHRUNK;
         term *= scale_of(j, 2, z->K_SCALES, key * z->R + i);
         sum += term, size += fabs(term);
     }
@@ -582,7 +590,7 @@ static void values_of_tile(struct job *j, bool opened)
         integer(j, 3, step(j, ld));
         integer(j, 4, 7 * j->kind);
     }
-    for (int64_t i = 0; i < z->R; i++)
+    for (int64_t i = 0; i < z->LIVE; i++)
         for (int64_t c = 0; c < z->LDO; c++) {
             int64_t at = i * z->LDO + output_of(j, c, z->CV);
             const int64_t block = z->PROBS_AT ? c / 32 : 0, first = z->PROBS_AT ? c / z->NR * (z->NR / 32) : 0;

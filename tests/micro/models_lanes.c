@@ -101,7 +101,7 @@ static void blend(struct job *j)
         memory(j, p, DTYPE_F32, (z->R - 1) * z->LDO + z->CV * z->W);
         memory(j, 2 + p, DTYPE_F32, z->FIX + z->R);
     }
-    for (int64_t i = 0; i < z->R; i++)
+    for (int64_t i = 0; i < z->LIVE; i++)
         for (int64_t c = 0; c < z->CV * z->W; c++) {
             double a = (double)get(j, 2, z->FIX + i) * (double)get(j, 0, i * z->LDO + c);
             double b = (double)get(j, 3, z->FIX + i) * (double)get(j, 1, i * z->LDO + c);

@@ -25,7 +25,7 @@ struct unit {
     const struct composite *c;
     char name[32];
     enum dtype in, out;
-    int rows;
+    int rows, group, live; /* of every `group` vectors the first `live` are there */
 };
 struct bench {
     const struct isa_table *t;
@@ -53,20 +53,29 @@ static bool has_macro(const struct isa_table *t, const char *key)
     return false;
 }
 
-static int add_unit(struct tables *tables, int table, struct bench *b, const struct composite *c, enum dtype in,
-                    enum dtype out, int rows, struct gen_error *err)
+static int add_some(struct tables *tables, int table, struct bench *b, const struct composite *c, enum dtype in,
+                    enum dtype out, int rows, int group, int live, struct gen_error *err)
 {
     struct buf text = {0};
     struct env env = {.entries = 0};
     struct unit *u = &b->unit[b->units];
-    *u = (struct unit){.c = c, .in = in, .out = out, .rows = rows};
-    snprintf(u->name, sizeof u->name, "%s_%s_%s_%d", c->name, dtypes[in].name, dtypes[out].name, rows);
+    *u = (struct unit){.c = c, .in = in, .out = out, .rows = rows, .group = group, .live = live};
+    snprintf(u->name, sizeof u->name, "%s_%s_%s_%d", c->name, dtypes[in].name, dtypes[out].name,
+             live < group ? 100 * rows + live : rows);
     buf_printf(&text, "micro t(o: %s*, p: %s*)\n%s", dtypes[out].name, dtypes[in].name, c->text);
     env_set(&env, "MR", value_int(rows));
+    env_set(&env, "R", value_int(group));
+    env_set(&env, "LIVE", value_int(live));
     int result = buf_ok(&text) ? tables_unroll(tables, table, text.data, u->name, &env, &b->u[b->units], err) : -1;
     buf_free(&text);
     b->units += !result;
     return result;
+}
+
+static int add_unit(struct tables *tables, int table, struct bench *b, const struct composite *c, enum dtype in,
+                    enum dtype out, int rows, struct gen_error *err)
+{
+    return add_some(tables, table, b, c, in, out, rows, rows, rows, err);
 }
 
 /* Whether table i has it of a base, which is tested by itself. */
@@ -118,6 +127,10 @@ static int add_units(struct tables *tables, int table, struct bench *b, const st
             most = (size_t)counts[i];
             result = add_unit(tables, table, b, c, DTYPE_F32, DTYPE_F32, counts[i], err);
         }
+    for (int live = 3, group = 4; live < width && !strcmp(c->name, "sums") && !result; live++) {
+        group *= live > group ? 2 : 1;
+        result = live < group ? add_some(tables, table, b, c, DTYPE_F32, DTYPE_F32, width, group, live, err) : 0;
+    }
     return result;
 }
 
@@ -198,7 +211,8 @@ static int judge(const struct run *r, const struct bench *b, const struct loweri
         wrong += printf("# %s, %s as %s writes in front of its result\n", b->t->name, r->u->name, form->name) > 0;
     for (int i = 0; i < r->calls && wrong < TOLD; i++) {
         const uint8_t *out = r->out + GAP + r->stride * (size_t)i, *first = r->first + GAP + r->stride * (size_t)i;
-        struct call c = {r->u->c, r->u->in, r->u->out, r->in + r->in_bytes * (size_t)i, out, r->width, r->u->rows};
+        struct call c = {r->u->c, r->u->in, r->u->out, r->in + r->in_bytes * (size_t)i, out, r->width,
+                         r->u->rows, r->u->group, r->u->live};
         if (!gap_is_whole(out + r->out_bytes))
             wrong += tell(r, b, form->name, &c, 0, "writes beyond its result");
         for (int l = 0; l < r->width && wrong < TOLD; l++)

@@ -45,6 +45,10 @@ static const struct shape {
     {72, 40, 8, 2, 2, 1, false, INVARIANT}, {64, 0, 4, 2, 2, 1, false, INVARIANT},  {37, 53, 4, 2, 2, 1, false, WHOLE},
     {72, 40, 4, 2, 2, 1, false, SINKING}, {37, 53, 4, 2, 2, 1, false, WHOLE_SINKING}, /* without a table */
     {64, 0, 4, 2, 2, 2, false, IN_PAGES},  {32, 96, 1, 2, 2, 1, false, IN_PAGES}, {32, 64, 8, 2, 2, 1, false, IN_PAGES},
+    /* rows that are no power of two, so that lanes are left over; and of six or seven probabilities that come from memory */
+    {64, 128, 5, 4, 2, 1, false, true}, {72, 40, 3, 2, 2, 1, true, true}, {32, 64, 3, 2, 2, 1, false, IN_PAGES},
+    {64, 128, 5, 8, 2, 1, false, true}, {128, 0, 6, 4, 2, 1, false, true},  {64, 192, 7, 4, 2, 1, false, IN_PAGES},
+    {96, 160, 11, 2, 2, 2, false, true},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -130,6 +134,9 @@ static struct variant variant_of(const struct shape *s, enum isa isa, enum dtype
         v.field[F_BIAS] = 1 + (t + s->rows) % (int32_t)DTYPE_COUNT;
         v.field[F_WINDOW] = v.field[F_SOFTCAP] = v.field[F_MASK] = v.field[F_ALIBI] = v.field[F_SINK] = 1;
     }
+    if (s->split == true || s->split == IN_PAGES) /* which have lanes for a power of two of rows */
+        while (v.field[F_TILE_Q] & (v.field[F_TILE_Q] - 1))
+            v.field[F_TILE_Q]++;
     invariant_set(&v);
     return v;
 }

@@ -167,6 +167,7 @@ static const struct exception {
 } exceptions[] = {
     {"fma", fma_differs, "plain C rounds the product as well"},
     {"fmam", fma_differs, "plain C rounds the product as well"},
+    {"fmab", fma_differs, "plain C rounds the product as well"},
     {"fnma", fnma_differs, "plain C rounds the product as well"},
     {"fmalane", fmalane_differs, "plain C rounds the product as well"},
     {"rcp", rcp_differs, "the processor's is an estimate"},
@@ -176,6 +177,7 @@ static const struct exception {
     {"doti", dot_differs, "the same"},
     {"dotim", dot_differs, "the same"},
     {"dotib", dot_differs, "the same"},
+    {"dotb", dot_differs, "the same"},
     {"dotlane", dotlane_differs, "plain C rounds to nearest, and keeps denormal sums"},
     {"pair", pair_differs, "plain C keeps denormal numbers"},
     {"scale", scale_differs, "plain C makes the power of two first: no denormal results"},
@@ -306,7 +308,11 @@ static uint32_t element(const uint8_t *at, const struct vtype *type, int index)
 /* Whether memory has one element for all lanes. */
 static bool is_one(const struct op_case *c, int p)
 {
-    return !strcmp(c->op->name, "dotib") && c->op->pattern.operand[c->param[p].operand].kind == OPERAND_MEMORY;
+    static const char *const names[] = {"fmab", "dotb", "dotib"};
+    bool one = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        one |= !strcmp(c->op->name, names[i]);
+    return one && c->op->pattern.operand[c->param[p].operand].kind == OPERAND_MEMORY;
 }
 
 static struct lane lane_of(const struct operands *o, const struct op_case *c, int lane, uint32_t fast, uint32_t plain)

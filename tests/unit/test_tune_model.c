@@ -228,6 +228,23 @@ static void test_model_of_many_rows_over_narrow_keys(void **state)
     }
 }
 
+/* As many rows as heads share a KV head, where these are no power of two: products of more are not paid for. */
+static void test_model_of_groups(void **state)
+{
+    (void)state;
+    const struct cpu zen4 = {.model = "AMD EPYC 19.11.1", .l1d = 32768, .l2 = 1 << 20, .l3 = 32 << 20};
+    static const enum dtype types[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
+    static const int groups[] = {3, 5, 6, 7, 8};
+    for (int i = 0; i < 15; i++) {
+        struct tune_target t = tuner_target(1, 8 * groups[i % 5], 8, 1, 8192, 2);
+        t.caller.field[F_DTYPE] = (int32_t)types[i / 5];
+        t.caller.field[F_HEAD_DIM] = 128;
+        const struct variant best = best_on(&zen4, &t, types[i / 5] == DTYPE_BF16 ? ISA_AVX512BF16 : ISA_AVX512);
+        assert_true(best.field[F_SPLIT] > 0);
+        assert_int_equal(best.field[F_ROWS], groups[i % 5]);
+    }
+}
+
 /* On a Xeon, as timed on one. Of AMX's 32 rows few queries leave most empty, and keys in f16 are packed in two parts, which 15
  * queries do not pay back; prompts do. Tiles of keys at D = 256 are short enough for L2. */
 static void test_model_of_a_xeon(void **state)
@@ -388,6 +405,7 @@ int main(void)
         cmocka_unit_test(test_model_of_a_xeon),
         cmocka_unit_test(test_model_of_narrow_caches),
         cmocka_unit_test(test_model_of_many_rows_over_narrow_keys),
+        cmocka_unit_test(test_model_of_groups),
         cmocka_unit_test(test_model_of_few_heads),
         cmocka_unit_test(test_model_of_rounds),
         cmocka_unit_test(test_model_splits_keys_of_few_queries),
