@@ -74,8 +74,7 @@ int attn_bf16_d192v128_causal_on_avx512bf16_q128k256_r8x2u2(const struct attn_ar
 #if defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
 #error "scores may be infinite; expected -fno-finite-math-only behind -ffast-math or -Ofast"
 #endif
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(__TINYC__) \
-    && (defined(__x86_64__) || (defined(__i386__) && defined(__SSE2__))) && !defined(ATTN_PLAIN_C)
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(__TINYC__) && defined(__SSE2__) && !defined(ATTN_PLAIN_C)
 #define INTRINSICS
 #if defined(__GNUC__) && !defined(__clang__) /* gcc's header leaves vectors undefined on purpose */
 #pragma GCC diagnostic push
