@@ -1283,8 +1283,8 @@ struct place { const float *q, *k, *v; float *s, *p, *o, *row; };
 /* 8 rows of queries meet n keys, from key j on; they are rows i, i + 1 and so on of the tile of queries. All rows see
  * the first `seen` of these keys. Of the rest row r sees those below ends[r] and not below ends[8 + r], counted from
  * the first one that not all see. */
-static void tile(const struct place *w, int64_t n, int64_t seen, const int32_t *ends, const float *scale,
-    const struct scores *x, int64_t i, int64_t j)
+static void tile(const struct place *w, int64_t n, int64_t seen, const int32_t *ends, const struct scores *x, int64_t i,
+    int64_t j)
 {
     int64_t steps = n == 256 ? 16 : (n + 15) / 16;
     int64_t panels = n == 256 ? 8 : (n + 31) / 32;
@@ -1415,7 +1415,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
             if (j == first && soon->count)
                 fetch_share(soon, (rows - i + 7) / 8);
             if (whole) {
-                tile(&at, 256, 256, ends, &scale, &x, i, j);
+                tile(&at, 256, 256, ends, &x, i, j);
                 continue;
             }
             /* all rows see keys below `all`, none sees `last` */
@@ -1431,7 +1431,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
             }
             struct place there = at;
             there.k += skip * 64, there.v += skip * 32;
-            tile(&there, least(256, last) - skip, seen, ends, &scale, &x, i, j + skip);
+            tile(&there, least(256, last) - skip, seen, ends, &x, i, j + skip);
         }
     }
     finish_all(a, w, s, h, i0, rows);

@@ -4,7 +4,7 @@ struct place { const float *q, *k, *v; float *s, *p, *o, *row;${WEIGHS ? " const
 
 /* ${MR} rows of queries meet n keys${MODIFY ? ", from key j on; they are rows i, i + 1 and so on of the tile of queries" : ""}. All rows see the first `seen` of these keys. Of the rest row r
  * sees those below ends[r]${WINDOW ? " and not below ends[" : ""}${WINDOW ? MR : ""}${WINDOW ? " + r]" : ""}, counted from the first one that not all see. */
-static void tile(const struct place *w, int64_t n, int64_t seen, const int32_t *ends, const float *scale${MODIFY ? ", const struct scores *x, int64_t i, int64_t j" : ""}${RAW ? ", int exact" : ""})
+static void tile(const struct place *w, int64_t n, int64_t seen, const int32_t *ends${not INSIDE or RAW ? ", const float *scale" : ""}${MODIFY ? ", const struct scores *x, int64_t i, int64_t j" : ""}${RAW ? ", int exact" : ""})
 {
     int64_t steps = n == ${BK} ? ${BK/(PER*W)} : (n + ${PER*W - 1}) / ${PER*W};
 % if NR != PER*W
