@@ -167,6 +167,14 @@ bool variant_has_blocks(const struct variant *v)
     return dtype_values(variant_dtype_kv(v)) > 1;
 }
 
+int variant_row_lanes(const struct variant *v)
+{
+    int lanes = 1;
+    while (lanes < v->field[F_ROWS])
+        lanes *= 2;
+    return lanes;
+}
+
 enum dtype variant_dtype_bias(const struct variant *v)
 {
     return v->field[F_BIAS] == BIAS_NONE ? DTYPE_F32 : (enum dtype)(v->field[F_BIAS] - 1);

@@ -118,6 +118,9 @@ enum dtype variant_dtype_kv(const struct variant *v);
 enum dtype variant_dtype_o(const struct variant *v);
 bool variant_is_narrow(const struct variant *v);  /* key and value are of a type that has to be widened by scales */
 bool variant_has_blocks(const struct variant *v); /* these are blocks of numbers, each with its scale (q8_0, q4_0) */
+/* Where keys are split in C: the rows for which a vector of scores has lanes, a power of two, of which micro.rows are
+ * multiplied. */
+int variant_row_lanes(const struct variant *v);
 /* Of what is added to scores; f32 if there is no bias. */
 enum dtype variant_dtype_bias(const struct variant *v);
 void variant_set_dtypes(struct variant *v, enum dtype q, enum dtype kv, enum dtype o);

@@ -169,13 +169,12 @@ static struct shape read_shape(const struct variant *v, const struct tune_target
                       .bq = f[F_TILE_Q],
                       .bk = f[F_TILE_K],
                       .mr = f[F_ROWS],
+                      .slots = variant_row_lanes(v),
                       .nv = f[F_VECS],
                       .u = f[F_UNROLL],
                       .products = 1,
                       .widen = widen[kv],
                       .element = (double)dtype_size(kv) / dtype_values(kv)};
-    for (s.slots = 1; s.slots < s.mr;)
-        s.slots *= 2;
     s.dv = variant_head_dim_v(v);
     s.lanes = f[F_ISA] == ISA_C ? 1 : isas[f[F_ISA]].lanes; /* libtcc makes no vector instructions from plain C */
     s.modify = (f[F_SOFTCAP] ? 30 : 0) + (f[F_BIAS] ? 4 : 0) + (f[F_MASK] ? 4 : 0) + (f[F_ALIBI] ? 4 : 0);
@@ -375,10 +374,9 @@ static double panel_cycles(const struct shape *s, const struct tune_target *t, c
     const double whole = (double)(int64_t)(s->rows / s->bq), rest = s->rows - whole * s->bq;
     const double tiles = whole + (rest > 0 ? 1 : 0);
     const double rows = whole * tile_of_queries(s, cpu, s->bq) + (rest > 0 ? tile_of_queries(s, cpu, rest) : 0);
-    const double group = t->kv_heads ? (double)t->heads / t->kv_heads : 1;
     const double tile = rows / tiles, longest = whole > 0 ? tile_of_queries(s, cpu, s->bq) : tile;
     const struct unit u = {.pack = pack_cycles(s, t, cpu), .bytes = 4 * s->all * (s->d + s->dv),
-                           .tiles = tiles_of(s, t, tiles * group, tile, longest)};
+                           .tiles = tiles_of(s, t, tiles * s->group, tile, longest)};
     return packed_cycles(t, &u);
 }
 
@@ -566,13 +564,12 @@ static double block_cycles(const struct variant *v, const struct shape *s, const
 static double few_tile_cycles(const struct variant *v, const struct shape *s, const struct tune_target *t, const struct cpu *cpu)
 {
     const struct operands o = read_operands(v, s);
-    const double heads = t->kv_heads ? (double)t->heads / t->kv_heads : 1;
     const bool beside = !(v->field[F_BIAS] || v->field[F_MASK] || v->field[F_ALIBI]);
-    const double groups = beside ? up(s->rows * heads, 32) / 32 : heads * up(s->rows, 32) / 32;
+    const double groups = beside ? up(s->rows * s->group, 32) / 32 : s->group * up(s->rows, 32) / 32;
     const double chunks = up(groups * 32, s->bq) / s->bq, keys = up(s->keys, 64);
     /* A group of 16 rows has keys in bf16 where they lie, and half of everything else. */
     const bool across = beside && v->field[F_TABLE] && !s->half && s->modify == 0;
-    const double halves = across ? up(s->rows * heads, 16) / 16 : 2 * groups;
+    const double halves = across ? up(s->rows * s->group, 16) / 16 : 2 * groups;
     const double element = o.key_parts > 1 ? 1.05 : 0.33, columns = (halves < 2 ? 0 : o.d) + o.dv;
     const double pack = element * columns + (o.copied ? 8 : 0) + (o.copied_v ? 8 : 0);
     const double compute = chunks * keys * pack + halves / 2 * keys / 64 * block_cycles(v, s, &o, true);
@@ -607,10 +604,9 @@ static double tile_cycles(const struct variant *v, const struct shape *s, const 
     const double group = 300 + 10.6 * (o.d + o.dv) + 6 * o.dv * visits + (o.copied ? 150 : 0);
     const double row = (o.copied ? 30 : 0) + (o.copied_v ? 27 : 0);
     const double head = groups * (visited * block + group) + again + 1300 * tiles + row * s->rows;
-    const double heads = t->kv_heads ? (double)t->heads / t->kv_heads : 1;
     const double whole = s->rows < s->bq ? up(s->rows, 32) : s->bq, longest = head / groups * whole / 32;
     const struct unit u = {.pack = pack_tiles_cycles(s, &o, cpu), .bytes = key * s->all,
-                           .tiles = tiles_of(s, t, tiles * heads, head / tiles, longest)};
+                           .tiles = tiles_of(s, t, tiles * s->group, head / tiles, longest)};
     return packed_cycles(t, &u);
 }
 

@@ -52,8 +52,7 @@ static void change(const struct scores *x, const float *q, const float *k, int64
     ${SCORES_OF}(q, k, x->w->s${READS ? ", " : ""}${READS ? WHAT : ""}${READS ? ", ld" : ""}, panels);
 }
 % end
-% let APART = not INSIDE
-% if APART or MASK and BIAS != "none"
+% if not INSIDE or MASK and BIAS != "none"
 
 /* What ${INSIDE ? "a mask does" : "the features do"} to the scores of ${MR} rows from row i0 + i on, against n keys from key j on. */
 static void modify(const struct scores *x, int64_t i, int64_t j, int64_t n)
@@ -64,7 +63,7 @@ static void modify(const struct scores *x, int64_t i, int64_t j, int64_t n)
 % if BIAS == "none" and not MASK and not ALIBI
     (void)i, (void)j;
 % end
-% if SOFTCAP and APART
+% if SOFTCAP and not INSIDE
     float cap = f->softcap${TIMES_UNIT};${WHY_UNIT}
     soften(w->s, &cap, steps);
 % end
@@ -72,13 +71,13 @@ static void modify(const struct scores *x, int64_t i, int64_t j, int64_t n)
     const struct sequence *s = x->s;
     int64_t row = x->i0 + i, ld;
 % end
-% if BIAS != "none" and APART
+% if BIAS != "none" and not INSIDE
     const ${CB} *bias = (const ${CB} *)f->bias + s->b * f->bias_stride[0] + x->h * f->bias_stride[1];
     bias += row * f->bias_stride[2] + j * f->bias_stride[3];
     bias = (const ${CB} *)table(bias, f->bias_stride, &ld, s->q_len - row, s->keys - j, steps * ${PER*W}, sizeof *bias, w->stage);
     add_bias(w->s, bias, ld, steps);
 % end
-% if ALIBI and APART
+% if ALIBI and not INSIDE
     float numbers[${W + 2 + (INVARIANT ? 2*MR : MR)}];
     numbers[0] = -f->slopes[x->h]${TIMES_UNIT}, numbers[${W + 1}] = ${W}.0f;
 % if INVARIANT

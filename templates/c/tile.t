@@ -30,8 +30,12 @@ static void tile(const struct place *w, int64_t n, int64_t seen, const int32_t *
     if (seen < n)
         cut(w->s + seen, ends, steps - seen / ${PER*W});
 % if RAW
-    if (${MASK and BIAS != "none" ? "1 || " : ""}seen < n${NR > PER*W ? " || n % " : ""}${NR > PER*W ? NR : ""}${NR > PER*W ? " != 0" : ""})
+% if MASK and BIAS != "none"
+    tops_again(w->s, w->s + ${BEST}, steps);
+% else
+    if (seen < n${NR > PER*W ? " || n % " : ""}${NR > PER*W ? NR : ""}${NR > PER*W ? " != 0" : ""})
         ${TABLED ? "tops_of" : "tops_again"}(w->s, w->s + ${BEST}, ${TABLED ? "&bad, " : ""}steps);
+% end
 % end
 % if TABLED
 % if LOGS

@@ -48,6 +48,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     const struct space *to = w;
 % end
 % let TO = JOINS ? "to" : "w"
+% let SCALE_ARGUMENT = not INSIDE ? ", &scale" : KNOWN ? ", &times" : ""
     int64_t seen_below = end_key(s, i0)${WINDOW ? ", seen_from = first_key(s, i0 + padded - 1)" : ""}; /* by all rows */
     begin(w, padded);
     for (int64_t first = first_key(s, i0) / ${BK} * ${BK}, j = first; j < end; j += ${BK}) {
@@ -63,7 +64,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
                 fetch_share(soon, (rows - i + ${MR - 1}) / ${MR});
 % end
             if (whole) {
-                tile(&at, ${BK}, ${BK}, ends${not INSIDE ? ", &scale" : KNOWN ? ", &times" : ""}${MODIFY ? ", &x, i, j" : ""}${RAW ? ", exact" : ""});
+                tile(&at, ${BK}, ${BK}, ends${SCALE_ARGUMENT}${MODIFY ? ", &x, i, j" : ""}${RAW ? ", exact" : ""});
                 continue;
             }
             int64_t all = end_key(s, i0 + i) - j, last = least(end, end_key(s, i0 + i + ${MR - 1})) - j; /* all rows see keys below `all`, none sees `last` */
@@ -79,14 +80,14 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
             }
             struct place there = at;
             there.k += skip * ${KEY_ROWS}, there.v += skip * ${NR/PER}${WEIGHS ? ", there.scales += " : ""}${LOGS ? "2 * " : ""}${WEIGHS ? "skip" : ""};
-            tile(&there, least(${BK}, last) - skip, seen, ends${not INSIDE ? ", &scale" : KNOWN ? ", &times" : ""}${MODIFY ? ", &x, i, j + skip" : ""}${RAW ? ", exact" : ""});
+            tile(&there, least(${BK}, last) - skip, seen, ends${SCALE_ARGUMENT}${MODIFY ? ", &x, i, j + skip" : ""}${RAW ? ", exact" : ""});
 % else
             if (last <= 0)
                 continue;
             int64_t seen = all < 0 ? 0 : least(${BK}, all) / ${PER*W} * ${PER*W}; /* whole vectors that all rows see */
             for (int64_t r = 0; all < ${BK} && r < ${MR}; r++)
                 ends[r] = (int32_t)(least(${BK}, end_key(s, i0 + i + r) - j) - seen);
-            tile(&at, least(${BK}, last), seen, ends${not INSIDE ? ", &scale" : KNOWN ? ", &times" : ""}${MODIFY ? ", &x, i, j" : ""}${RAW ? ", exact" : ""});
+            tile(&at, least(${BK}, last), seen, ends${SCALE_ARGUMENT}${MODIFY ? ", &x, i, j" : ""}${RAW ? ", exact" : ""});
 % end
         }
     }
