@@ -304,7 +304,7 @@ static int judge_named(void *arg, int index)
         return 1;
     if (has_two_parts(&v))
         drawn.draw = draw_two_parts, drawn.problems *= TWO_PARTS;
-    return judge_drawn(&drawn, &v, s->seed + (uint64_t)index * 0x9e3779b97f4a7c15u, "", s->totals);
+    return judge_drawn(&drawn, &v, test_stream(s->seed, index), "", s->totals);
 }
 
 /* A filter may match few of the names that are drawn, but must match one; without one every variant is drawn. */

@@ -254,7 +254,7 @@ static int run_family(void *arg)
 static int judge_family(void *arg, int index)
 {
     const struct suite *s = arg;
-    struct task t = {.suite = s, .state = s->seed + (uint64_t)index * 0x9e3779b97f4a7c15u};
+    struct task t = {.suite = s, .state = test_stream(s->seed, index)};
     char name[GEN_NAME_MAX], form[60], why[200] = "";
     struct variant any;
     for (int tries = 0;; tries++) {
@@ -479,7 +479,7 @@ static int run_plans(void *arg)
 static int judge_plans(void *arg, int index)
 {
     const struct suite *s = arg;
-    struct task t = {.suite = s, .state = s->seed + (uint64_t)index * 0x9e3779b97f4a7c15u, .out = shared_memory(sizeof *t.out)};
+    struct task t = {.suite = s, .state = test_stream(s->seed, index), .out = shared_memory(sizeof *t.out)};
     char form[60], why[200] = "";
     if (!t.out)
         return 1;

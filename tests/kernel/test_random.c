@@ -71,7 +71,7 @@ static int judge_variant(void *arg, int index)
     const struct suite *s = arg;
     const struct drawn_problems drawn = {
         .build = build, .draw = draw, .arg = s->gen, .problems = A_VARIANT, .timeout_s = TIMEOUT};
-    uint64_t state = s->seed + (uint64_t)index * 0x9e3779b97f4a7c15u;
+    uint64_t state = test_stream(s->seed, index);
     /* The first one is isa c: it is one in eight, if there are others. */
     const bool others = s->choices > 1 && random_below(&state, 8);
     const struct choice *c = &s->choice[others ? 1 + random_below(&state, s->choices - 1) : 0];

@@ -6,12 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/numerics/convert.h"
+
 uint64_t test_seed(void)
 {
     const char *text = getenv("ATTN_SEED");
     uint64_t seed = text && *text ? strtoull(text, NULL, 0) : 20240607;
     printf("# seed %" PRIu64 " (ATTN_SEED sets another)\n", seed);
     return seed;
+}
+
+uint64_t test_stream(uint64_t seed, int number)
+{
+    uint64_t state = seed;
+    state = random_next(&state) + (uint64_t)number;
+    return random_next(&state);
 }
 
 bool test_wants(const char *isa)

@@ -8,6 +8,11 @@
 
 uint64_t test_seed(void);
 
+/* Where the stream of random numbers begins that a test draws for its case of this number. Each number and each seed has a
+ * stream of its own: random_next adds a constant to its state, so that streams whose states are a multiple of it apart are one
+ * stream. */
+uint64_t test_stream(uint64_t seed, int number);
+
 /* Whether a sanitizer watches. What it looks for shows in a part of the cases; without one the same test goes through all. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { TEST_IS_SANITIZED = 1 };

@@ -404,7 +404,7 @@ static int check_case(const struct suite *s, const struct bench *b, const struct
     const struct op_case *c = &b->cases[index];
     struct operands o = {0};
     uint8_t first[ROOM];
-    uint64_t random = s->seed + (uint64_t)index * 0x9e3779b97f4a7c15u;
+    uint64_t random = test_stream(s->seed, index);
     int wrong = 0, base = 0;
     char doing[LOWERINGS][DOING];
     for (int form = 0; form < LOWERINGS; form++)

@@ -1,5 +1,5 @@
 /* test_kit.c - the tests' own helpers: does a pairwise choice hold every pair that can be, does a crash become a
- * failure, are all jobs done. */
+ * failure, are all jobs done, are random streams apart. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -13,6 +13,8 @@
 
 #include "../kit/child.h"
 #include "../kit/pairwise.h"
+#include "../kit/seed.h"
+#include "runtime/numerics/convert.h"
 
 enum { MAX_ROWS = 400 };
 
@@ -140,12 +142,38 @@ static void test_jobs(void **state)
     shared_free(done, 100);
 }
 
+static int by_value(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* No two of these streams have a number in common, whether their seeds or their numbers differ. */
+static void test_streams(void **state)
+{
+    (void)state;
+    enum { SEEDS = 3, STREAMS = 30, NUMBERS = 50, ALL = SEEDS * STREAMS * NUMBERS };
+    static uint64_t all[ALL];
+    int n = 0;
+    for (uint64_t seed = 0; seed < SEEDS; seed++)
+        for (int i = 0; i < STREAMS; i++) {
+            uint64_t stream = test_stream(seed, i);
+            assert_int_equal(stream, test_stream(seed, i));
+            for (int k = 0; k < NUMBERS; k++)
+                all[n++] = random_next(&stream);
+        }
+    qsort(all, ALL, sizeof *all, by_value);
+    for (int i = 1; i < ALL; i++)
+        assert_int_not_equal(all[i - 1], all[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_pair),
         cmocka_unit_test(test_children),
         cmocka_unit_test(test_jobs),
+        cmocka_unit_test(test_streams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
