@@ -17,6 +17,12 @@ struct tune_target {
     bool lean; /* K and V, widened, would take more than TARGET_WIDENED MiB: kernels that keep them so are no candidates */
 };
 enum { TARGET_WIDENED = 2048 }; /* a fortieth of the memory of the smallest Hopper */
+/* How many heads share a KV head. */
+static inline int target_group(const struct tune_target *t)
+{
+    return t->kv_heads > 0 ? t->heads / t->kv_heads : 1;
+}
+
 /* The most heads of a bucket, of all sequences. With few queries they are as many as make FEW_ROWS: with fewer, keys and values
  * would stay in a cache, where real decoding does not find them. */
 enum { HEADS_A_THREAD = 4, FEW_ROWS = 64 };
@@ -31,7 +37,7 @@ static inline int target_most_heads(const struct tune_target *t)
  * multiprocessors, and take two turns as 264 tiles do; so there are 16. */
 static inline int64_t target_most_sequences(const struct tune_target *t)
 {
-    const int most = target_most_heads(t), group = t->kv_heads > 0 ? t->heads / t->kv_heads : 1;
+    const int most = target_most_heads(t), group = target_group(t);
     const int64_t enough = t->heads > 0 ? (most + t->heads - 1) / t->heads : 1, q = t->q_len < FEW_ROWS ? t->q_len : FEW_ROWS;
     const int64_t tiles = t->kv_heads * ((q * group + FEW_ROWS - 1) / FEW_ROWS), threads = t->threads > 0 ? t->threads : 1;
     for (int64_t n = enough; n > enough / 2; n--) {

@@ -229,6 +229,19 @@ static double kv_bytes(const struct variant *v)
     return (double)dtype_size(t) / dtype_values(t);
 }
 
+/* What becomes of the rows of all heads that share a KV head where a slice has room for so many: it holds the rows of as many
+ * heads as fit as a whole, or a part of those of one. */
+struct slices {
+    double count, rows; /* of a KV head; in each of them */
+};
+
+static struct slices cut_rows(const struct shape *s, const struct tune_target *t, double room)
+{
+    const double group = target_group(t), rows = s->rows < room ? larger(s->rows, 1) : room;
+    const double fit = (double)(int64_t)(room / rows), heads = fit < group ? fit : group;
+    return (struct slices){.count = up(s->rows, room) / room * up(group, heads) / heads, .rows = rows * heads};
+}
+
 /* The same if keys are split: a unit of work is a tile of rows, of all heads that share a KV head, and some keys.
  * Memory gives all units together 2500 bytes per cycle, one of them at most 64, or 20 if it is in pages, and each tile arrives
  * 1400 cycles after it was requested. */
@@ -238,13 +251,11 @@ static double hopper_split_cycles(const struct variant *v, const struct tune_tar
     const struct shape s = read_shape(v, t);
     const double slice = s.bq < 64 ? s.bq : 64;
     const double units = t->threads > 0 ? t->threads : 1, split = f[F_SPLIT];
-    const double group = t->kv_heads ? (double)t->heads / t->kv_heads : 1, rows = s.rows < slice ? larger(s.rows, 1) : slice;
-    const double fit = (double)(int64_t)(slice / rows), heads = fit < group ? fit : group;
-    const double slices = up(s.rows, slice) / slice * up(group, heads) / heads, tiles = up(slices * slice, s.bq) / s.bq;
+    const double tiles = up(cut_rows(&s, t, slice).count * slice, s.bq) / s.bq;
     /* In a causal run the last rows, which have all keys, are the last to end. */
     const double keys = f[F_CAUSAL] && !f[F_WINDOW] ? (double)t->kv_len : s.keys;
     const double splits = up(keys, split) / split, steps = up(keys < split ? keys : split, s.bk) / s.bk;
-    const double all = tiles * splits * (double)t->batch * t->heads / group, busy = all < units ? all : units;
+    const double all = tiles * splits * (double)t->batch * t->heads / target_group(t), busy = all < units ? all : units;
     const double product = 2 * s.bq * s.bk * (up(s.d, 16) + up(s.dv, 8)) / 4096;
     const double softmax = s.bq * s.bk * hopper_score(v) + (f[F_LAZY] ? 0.3 : 1) * s.bq * s.dv / 128;
     const double bytes = s.bk * (s.d + s.dv) * kv_bytes(v), widening = hopper_widening(v, s.bk * (s.d + s.dv));
@@ -361,18 +372,16 @@ static double ampere_split_cycles(const struct variant *v, const struct tune_tar
     const struct shape s = read_shape(v, t);
     const struct ampere_group g = ampere_group(v, &s, d);
     const double units = t->threads > 0 ? t->threads : 1, split = v->field[F_SPLIT];
-    const double group = t->kv_heads ? (double)t->heads / t->kv_heads : 1, rows = s.rows < s.bq ? larger(s.rows, 1) : s.bq;
-    const double fit = (double)(int64_t)(s.bq / rows), heads = fit < group ? fit : group;
-    const double slices = up(s.rows, s.bq) / s.bq * up(group, heads) / heads;
+    const struct slices slices = cut_rows(&s, t, s.bq);
     const double splits = up(s.keys, split) / split, steps = up(s.keys < split ? s.keys : split, s.bk) / s.bk;
-    const double all = slices * splits * (double)t->batch * t->heads / group, many = up(all, units) / units;
+    const double all = slices.count * splits * (double)t->batch * t->heads / target_group(t), many = up(all, units) / units;
     const double there = many < g.groups ? many : g.groups, busy = all < units ? all : units;
     const bool is_f32 = v->field[F_DTYPE] == DTYPE_F32;
-    const double warps = up(rows * heads, s.mr) / s.mr; /* that have rows */
+    const double warps = up(slices.rows, s.mr) / s.mr; /* that have rows */
     const double compute = (g.product + g.softmax) * ampere_pieces(v) * (is_f32 ? warps / g.warps : 1);
     const double alone = is_f32 ? ampere_alone(v, &s, g.warps) : compute;
     /* Slices of the same keys read them from L2. */
-    const double memory = s.bk * (s.d + s.dv) * kv_bytes(v) * there * busy / (slices > 1 ? 3000 : 2500);
+    const double memory = s.bk * (s.d + s.dv) * kv_bytes(v) * there * busy / (slices.count > 1 ? 3000 : 2500);
     /* Rows that are copied in pieces keep a group's warps busy, as measured at D = 7 and 100. */
     const double copy =
         v->field[F_COPY] == COPY_ANY && !variant_is_narrow(v) ? 700 + s.bk * (60 + 1.2 * (s.d + s.dv)) / g.warps : 0;
@@ -381,7 +390,7 @@ static double ampere_split_cycles(const struct variant *v, const struct tune_tar
     const double waves = many > there ? all / (units * there) + 0.1 : 1;
     /* A warp reads 16 splits of 32 chunks, of four columns each, in about 1500 cycles. Who comes last with a
      * slice merges it, and others of the last two groups of each multiprocessor help. */
-    const double help = 2 * units * splits / all, merge = up(rows * heads * s.dv / 4 * splits, 512) / 512 / g.warps;
+    const double help = 2 * units * splits / all, merge = up(slices.rows * s.dv / 4 * splits, 512) / 512 / g.warps;
     const double merged = splits > 1 ? 4000 + 1500 * larger(1, merge / larger(1, help < splits ? help : splits)) : 0;
     return 1.2 * ((steps * step + 3000) * waves + merged) * units / ((double)t->batch * t->heads);
 }

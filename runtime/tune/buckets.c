@@ -64,7 +64,7 @@ void tune_bucket(struct tune_target *t)
     t->q_len = round_queries(t->q_len);
     t->kv_len = power_of_two(t->kv_len);
     int most = target_most_heads(t);
-    int group = t->kv_heads > 0 ? t->heads / t->kv_heads : 1;
+    int group = target_group(t);
     if (t->heads > most) {
         group = group > most ? most : group;
         t->kv_heads = most / group;

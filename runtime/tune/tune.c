@@ -53,7 +53,7 @@ static int64_t in_blocks(int64_t rows, int64_t of)
 static bool leaves_lanes(const struct variant *v, const struct tune_target *t)
 {
     const int64_t mr = v->field[F_ROWS], lanes = variant_row_lanes(v);
-    const int64_t rows = t->q_len * (t->kv_heads ? t->heads / t->kv_heads : 1);
+    const int64_t rows = t->q_len * target_group(t);
     if (!v->field[F_SPLIT] || isas[v->field[F_ISA]].language != LANGUAGE_C)
         return false;
     return mr < lanes && (v->field[F_INVARIANT] || in_blocks(rows, mr) >= in_blocks(rows, lanes));

@@ -573,6 +573,67 @@ static void test_twins(void **state)
         }
 }
 
+/* A device that has isa avx512 alone, and a model that notes how many rows the kernels have that split keys, one bit for each. */
+static unsigned rows_seen;
+
+static const char *has_avx512(const struct device *device, enum isa isa)
+{
+    (void)device;
+    return isa == ISA_AVX512 ? NULL : "is another one";
+}
+
+static double note_rows(const struct device *device, const struct variant *v, const struct tune_target *target)
+{
+    (void)device, (void)target;
+    if (v->field[F_SPLIT])
+        rows_seen |= 1u << v->field[F_ROWS];
+    return 1;
+}
+
+/* Of that device's candidates. */
+static unsigned rows_tried(struct fixture *f, int group, int64_t q_len, bool invariant)
+{
+    const struct tune_settings estimate = {.rigor = ATTN_ESTIMATE};
+    struct backend backend = *f->t.device->backend;
+    struct cpu_device device = *(const struct cpu_device *)f->t.device;
+    struct tune_target t = tuner_target(1, group, 1, q_len, 4096, 1);
+    struct tune_result r;
+    struct gen_error err;
+    backend.why_not = has_avx512, backend.cycles = note_rows;
+    device.base.backend = &backend;
+    t.caller.field[F_HEAD_DIM] = 64, t.caller.field[F_INVARIANT] = invariant;
+    rows_seen = 0;
+    if (tune(&device.base, &t, &estimate, &r, &err) != 0)
+        fail_msg("%s", err.text);
+    tune_result_free(&r);
+    return rows_seen;
+}
+
+/* Kernels of 3, 5, 6 and 7 rows have lanes for 4 and 8. They are tried where blocks of so many rows hold all that share a KV
+ * head in fewer than blocks of 4 and 8 do, and others are always tried. */
+static void test_rows_that_leave_lanes(void **state)
+{
+    enum { THREE = 1 << 3, FIVE = 1 << 5, SIX = 1 << 6, SEVEN = 1 << 7, OTHERS = 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8 | 1 << 16 };
+    static const struct {
+        int group, q_len;
+        unsigned odd;
+    } cases[] = {
+        {3, 1, THREE | FIVE | SIX | SEVEN}, /* 4 and 8 with lanes for all */
+        {4, 1, FIVE | SIX | SEVEN},         /* 6 rows by threes */
+        {5, 1, THREE | FIVE | SIX | SEVEN}, /* 6 by threes, where fours take 8 */
+        {6, 1, THREE | SIX | SEVEN},        /* 10 by fives */
+        {7, 1, SEVEN},                      /* 9 by threes */
+        {8, 1, 0},
+        {1, 7, SEVEN}, /* queries count as heads do */
+        {3, 4, FIVE | SIX | SEVEN}, /* 12 by threes and by fours; by others 15, 12 and 14, where eights take 16 */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (rows_tried(*state, cases[i].group, cases[i].q_len, false) != (OTHERS | cases[i].odd))
+            fail_msg("%d heads, %d queries: %#x", cases[i].group, cases[i].q_len,
+                     rows_tried(*state, cases[i].group, cases[i].q_len, false));
+    assert_int_equal(rows_tried(*state, 7, 1, true) & (THREE | FIVE | SIX | SEVEN), 0);
+}
+
 #define WITH_FIXTURE(test) cmocka_unit_test_setup_teardown(test, setup, tuner_teardown)
 
 int main(void)
@@ -595,6 +656,7 @@ int main(void)
         WITH_FIXTURE(test_invariant_isa),
         cmocka_unit_test(test_invariant_order),
         cmocka_unit_test(test_twins),
+        WITH_FIXTURE(test_rows_that_leave_lanes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
