@@ -3,7 +3,8 @@
  *     ATTN_SEED         where random choices and data begin
  *     ATTNGEN_PROBLEMS  how many problems (1000; with ATTNGEN_SOAK 60000)
  *     ATTN_VARIANT      the number of the only variant to look at, as a failure names it
- *     ATTN_FILTER       only variants whose name contains it */
+ *     ATTN_FILTER       only variants whose name contains it
+ *     ATTN_ISAS         isas with commas: only these; those that this processor lacks as plain C, which tcc compiles */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +27,7 @@
 #include "../kit/seed.h"
 
 enum { A_VARIANT = 5, TIMEOUT = 120 }; /* problems of one variant; seconds for them */
-static const double MOST_OF_C = 3e7;   /* flops of a problem of isa c, whose kernels libtcc makes slow: a second */
+static const double MOST_OF_C = 3e7;   /* flops of a problem of plain C, which libtcc makes slow: a second */
 
 struct suite {
     const struct gen *gen;
@@ -53,16 +54,24 @@ static void count(struct shared *s, const struct variant *v)
     atomic_fetch_add(&s->isa[v->field[F_ISA]], A_VARIANT);
 }
 
+static bool is_here(const struct variant *v)
+{
+    struct cpu cpu;
+    cpu_detect(&cpu);
+    return cpu.isa[v->field[F_ISA]];
+}
+
 static int build(const void *gen, const struct variant *v, struct kernel *out, struct gen_error *err)
 {
-    return build_variant(gen, v, out, err);
+    return is_here(v) ? build_variant(gen, v, out, err) : build_plain(gen, "tcc", v, out, err);
 }
 
 static void draw(const struct variant *v, uint64_t *state, struct trial_shape *out)
 {
     trial_random(v, state, out);
     const double each = 2.0 * (variant_head_dim(v) + variant_head_dim_v(v)) * (double)(out->batch * out->heads * out->kv_len);
-    while (v->field[F_ISA] == ISA_C && each * (double)out->q_len > MOST_OF_C && out->q_len > 8)
+    const bool slow = v->field[F_ISA] == ISA_C || !is_here(v);
+    while (slow && each * (double)out->q_len > MOST_OF_C && out->q_len > 8)
         out->q_len /= 2;
 }
 
@@ -72,9 +81,9 @@ static int judge_variant(void *arg, int index)
     const struct drawn_problems drawn = {
         .build = build, .draw = draw, .arg = s->gen, .problems = A_VARIANT, .timeout_s = TIMEOUT};
     uint64_t state = test_stream(s->seed, index);
-    /* The first one is isa c: it is one in eight, if there are others. */
-    const bool others = s->choices > 1 && random_below(&state, 8);
-    const struct choice *c = &s->choice[others ? 1 + random_below(&state, s->choices - 1) : 0];
+    /* Isa c, which is the first where it is wanted, is one in eight, if there are others. */
+    const bool c_first = s->choice[0].isa == ISA_C, others = s->choices > 1 && (!c_first || random_below(&state, 8));
+    const struct choice *c = &s->choice[others ? c_first + random_below(&state, s->choices - c_first) : 0];
     struct variant v;
     char form[60];
     if (!choice_random(c, &state, &v))
@@ -91,9 +100,9 @@ static void find_choices(struct suite *s)
     struct cpu cpu;
     cpu_detect(&cpu);
     for (int i = 0; i < ISA_COUNT; i++) {
-        if (isa_language((enum isa)i) != LANGUAGE_C)
+        if (isa_language((enum isa)i) != LANGUAGE_C || !test_wants(isa_names[i]))
             continue;
-        if (!cpu.isa[i]) {
+        if (!cpu.isa[i] && !test_names(isa_names[i])) {
             print_message("# %s: not here: %s\n", field_value_name(F_ISA, i), cpu_why_not(&cpu, (enum isa)i));
             continue;
         }

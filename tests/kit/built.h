@@ -1,4 +1,5 @@
-/* built.h - a variant's kernel, as machine code that libtcc's driver calls. What it is not: a judge of it (judge.h). */
+/* built.h - a variant's kernel, as machine code that libtcc's driver calls, or as plain C by a compiler. What it is not: a
+ * judge of it (judge.h). */
 #ifndef ATTNGEN_TESTS_BUILT_H
 #define ATTNGEN_TESTS_BUILT_H
 
@@ -7,5 +8,10 @@
 
 /* Returns 0, and in *out what kernel_free frees; or another number, with *err filled. */
 int build_variant(const struct gen *gen, const struct variant *v, struct kernel *out, struct gen_error *err);
+
+/* The same as plain C, which runs on any processor: by `compiler`, or by $CC or cc if it is NULL. tcc takes a hundredth of the
+ * time to compile that gcc takes, and its code takes many times as long. Sets CC, so that a process builds kernels by one
+ * compiler. */
+int build_plain(const struct gen *gen, const char *compiler, const struct variant *v, struct kernel *out, struct gen_error *err);
 
 #endif

@@ -23,4 +23,7 @@ enum { TEST_IS_SANITIZED = 0 };
 /* Whether ATTN_ISAS, a list of isas with commas, names this one, or is not set. */
 bool test_wants(const char *isa);
 
+/* Whether ATTN_ISAS names this one. */
+bool test_names(const char *isa);
+
 #endif
