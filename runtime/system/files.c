@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char PREFIX[] = "attngen-cc-";
+static const char PREFIX[] = "attngen-tmp-";
 enum { RANDOM = 6, TRIES = 10 }; /* letters of a name after the prefix */
 
 const char *temporary_base(void)

@@ -405,7 +405,7 @@ static void compiles_what_was_written(void **state)
     snprintf(path, sizeof path, "%s/evil.c", p->dir);
     write_text(path, 0600, evil);
     snprintf(script, sizeof script,
-             "#!/bin/sh\nmine=$(echo %s/attngen-cc-*)\n"
+             "#!/bin/sh\nmine=$(echo %s/attngen-tmp-*)\n"
              "[ -d \"$mine\" ] && mv \"$mine\" %s/aside && mkdir \"$mine\" && cp %s \"$mine\"/seven.c\n"
              "exec gcc \"$@\"\n",
              p->tmp, p->tmp, path);
@@ -508,12 +508,12 @@ static void folders_of_the_killed_are_removed(void **state)
     snprintf(path, sizeof path, "%s/begun", p->dir);
     for (int i = 0; i < 2000 && access(path, F_OK) != 0; i++)
         usleep(5000);
-    assert_int_equal(count_files(p->tmp, "attngen-cc-*"), 1);
+    assert_int_equal(count_files(p->tmp, "attngen-tmp-*"), 1);
     struct kernel k;
     struct gen_error err;
     assert_int_equal(compile_anew(p, "gcc", source, "seven", &k, &err), 0); /* it is in use */
     kernel_free(&k);
-    assert_int_equal(count_files(p->tmp, "attngen-cc-*"), 1);
+    assert_int_equal(count_files(p->tmp, "attngen-tmp-*"), 1);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     source[strlen(source) - 1] = ' '; /* other source */
