@@ -1,5 +1,6 @@
 /* draw.c - see draw.h. For tuning, these are typical: a window of 1024 keys, a bias and a mask that all sequences and
- * heads share, a softcap of 50, ALiBi's own slopes, equal sequences, pages of 16 keys in random order. */
+ * heads share, a softcap of 50, ALiBi's own slopes, equal sequences, pages of 16 keys in random order, and scales of rows that are
+ * alike, as those of a model's keys and values are. */
 #include "draw.h"
 
 #include <math.h>
@@ -271,15 +272,19 @@ static void fill_mask(const struct drawn *d, const struct element *e)
     ((uint8_t *)(uintptr_t)d->f.mask)[at] = !is_masked(d, ~at, ~row, e);
 }
 
-/* Some are negative, and some are a hundred times as large as others; none is a number of few digits, which 16 bits would hold. In
- * some neighbourhoods all are smaller, so that the largest of a tile is not that of the next. All go with values that are drawn 48
- * times too large. */
+/* Some are negative, some are 0, and some are a hundred times as large as others; none is a number of few digits, which 16 bits
+ * would hold. In some neighbourhoods all are smaller, so that the largest of a tile is not that of the next, and in a few all
+ * are 0, as in a cache that nobody has written to. All go with values that are drawn 48 times too large. */
 static float scale_at(const struct drawn *d, int64_t at)
 {
     uint64_t state = mix(d->seed, at, 7);
     const float scale = (0.5f + 0x1p-20f * (float)random_below(&state, 1 << 20)) / 48;
     uint64_t near = mix(d->seed, at >> (5 + d->seed % 3), 8); /* of 32 to 128 */
     const float here = random_below(&near, 3) ? scale : scale / 16;
+    if (d->typical)
+        return scale;
+    if (random_below(&near, 16) == 0 || random_below(&state, 40) == 0)
+        return 0;
     return random_below(&state, 6) ? here : random_below(&state, 2) ? -here : here / 100;
 }
 
@@ -327,6 +332,7 @@ int draw_features(const struct variant *v, const struct draw *w, uint64_t seed, 
     seed = mix(seed, w->q_len * 1024 + w->batch, w->kv_len * 1024 + w->heads); /* one seed may serve many problems */
     struct chance c = {mix(seed, 0, 0)};
     *out = (struct drawn){.masked = w->masked,
+                          .typical = w->typical,
                           .value_scale = w->value_scale != 0 ? w->value_scale : 1,
                           .seed = seed,
                           .q_count = {w->batch, w->heads, w->q_len},

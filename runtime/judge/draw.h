@@ -53,6 +53,7 @@ struct drawn {
     int64_t q_count[3],
         kv_count[3]; /* the sides of Q and O, and of K and V, as they lie in memory: batch or page, head, row */
     enum draw_masked masked;
+    bool typical;
     float value_scale;
     uint64_t seed;
 };
