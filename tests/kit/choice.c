@@ -180,6 +180,28 @@ int choice_all(const struct choice *c, struct variant **out)
     }
 }
 
+/* Gives one or two tuning fields a value that somebody may ask for, whatever tuning tries. */
+static void draw_untried(uint64_t *state, struct variant *v)
+{
+    static const enum field_id of[] = {F_TILE_Q, F_TILE_K, F_ROWS, F_VECS, F_UNROLL, F_SPLIT};
+    for (int i = (int)random_below(state, 2); i < 2; i++) {
+        const enum field_id f = of[random_below(state, sizeof of / sizeof *of)];
+        if (f == F_SPLIT)
+            v->field[f] = v->field[F_TILE_K] * (int32_t)random_below(state, 5);
+        else if (f == F_TILE_Q || f == F_TILE_K)
+            v->field[f] = (int32_t)(random_below(state, 2) ? 8 * (1 + random_below(state, 24)) : 1 + random_below(state, 160));
+        else
+            v->field[f] = 1 + (int32_t)random_below(state, fields[f].max < 16 ? fields[f].max : 16);
+    }
+}
+
+/* In whole vectors, for which there are steps of their own. */
+static void round_dims(struct variant *v, int to)
+{
+    for (enum field_id f = F_HEAD_DIM; f <= F_HEAD_DIM_V; f++)
+        v->field[f] = (v->field[f] + to - 1) / to * to;
+}
+
 bool choice_random(const struct choice *c, uint64_t *state, struct variant *out)
 {
     static const enum field_id switches[] = {F_CAUSAL, F_WINDOW, F_SOFTCAP, F_MASK,     F_ALIBI,
@@ -210,8 +232,11 @@ bool choice_random(const struct choice *c, uint64_t *state, struct variant *out)
         v.field[F_HEAD_DIM_V] =
             random_below(state, 2) ? 0 : (int32_t)(1 + random_below(state, random_below(state, 6) ? 136 : 512));
         if (variant_has_blocks(&v))
-            for (enum field_id f = F_HEAD_DIM; f <= F_HEAD_DIM_V; f++) /* whole blocks */
-                v.field[f] = (v.field[f] + 31) / 32 * 32;
+            round_dims(&v, 32);
+        if (c->any && random_below(state, 2))
+            round_dims(&v, 16 << random_below(state, 4));
+        if (c->any && random_below(state, 3) == 0)
+            draw_untried(state, &v);
         invariant_set(&v);
         if (v.field[F_HEAD_DIM_V] == v.field[F_HEAD_DIM] || (v.field[F_HEAD_DIM_V] == 0 && v.field[F_HEAD_DIM] > 512))
             continue;

@@ -15,6 +15,7 @@ struct choice {
     enum isa isa;
     const int (*dims)[2]; /* of query and key, and of value */
     int dim_count;
+    bool any;      /* choice_random: often head dims of whole vectors, and values of tuning fields that tuning does not try */
     bool features; /* only variants with features, and tensors of types that differ too; else none of them */
     bool (*fits)(void *arg, const struct variant *v); /* a rule beside the generator's own; or NULL */
     void *arg;

@@ -11,7 +11,7 @@ enum {
     LARGE = 2000000 /* flops from which on a problem is large */
 };
 
-static double flops_of(const struct variant *v, const struct trial_shape *s)
+double judge_flops(const struct variant *v, const struct trial_shape *s)
 {
     return 2.0 * (variant_head_dim(v) + variant_head_dim_v(v)) * (double)(s->batch * s->heads * s->q_len * s->kv_len);
 }
@@ -40,7 +40,7 @@ void judge_shapes(const struct variant *v, const struct kernel *kernel, uint64_t
     int count = trial_shapes(v, shapes);
     for (int i = 0; i < count; i++) {
         struct trial_result result;
-        double flops = flops_of(v, &shapes[i]);
+        double flops = judge_flops(v, &shapes[i]);
         if (flops > most_flops)
             continue;
         out->shapes = i;

@@ -28,6 +28,9 @@ struct totals {
     _Atomic double ratio[DTYPE_COUNT];
 };
 
+/* Of a problem without masks. */
+double judge_flops(const struct variant *v, const struct trial_shape *s);
+
 /* Runs every shape of at most so many flops. `same`: a form with the same bits was judged, and nothing is compared with
  * the reference again. */
 void judge_shapes(const struct variant *v, const struct kernel *kernel, uint64_t seed, double most_flops,
