@@ -148,6 +148,11 @@ run/%: FORCE
 	$(make) $(BIN)/tests/$* $(if $(filter e2e/%,$*),all)
 	@tests/run.sh $(BIN)/tests/$*
 
+# The same of a script, as in `make run/e2e/test_pages.sh`.
+run/%.sh: FORCE
+	$(make) all $(if $(filter %/test_arm64,$*),arm-programs)
+	@tests/run.sh tests/$*.sh
+
 # ATTNGEN_SOAK widens the tests that choose among variants to all of them.
 soak: deps
 	$(make) arm-tcc

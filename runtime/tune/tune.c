@@ -15,7 +15,7 @@
 #include "search.h"
 
 /* Two hundred candidates of up to 0.2 s a run, most of which are dropped after two or three runs. A patient search
- * takes ten runs of each, and thirty of those near the best: about twenty times as long. */
+ * takes eight runs of each, and 32 of those near the best: about twenty times as long. */
 static const double TIME_LIMIT = 30, PATIENT_LIMIT = 600;
 /* ---- candidates ---- */
 

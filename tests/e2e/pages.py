@@ -196,7 +196,7 @@ def resolve_make(words):
         if "=" in word and name not in VARIABLES:
             raise Wrong(f"make {word}: the makefiles have no variable {name}")
     for goal in goals:
-        source = os.path.join(ROOT, "tests", goal[4:] + ".c")
+        source = os.path.join(ROOT, "tests", goal[4:] + ("" if goal.endswith(".sh") else ".c"))
         if goal.startswith("run/") and os.path.exists(source):
             continue
         if goal not in TARGETS:
