@@ -147,7 +147,7 @@ void trial_random(const struct variant *v, uint64_t *state, struct trial_shape *
     out->front = random_below(state, 3) == 0;
     out->nan_query = random_below(state, 16) == 0;
     out->v_in_k = random_below(state, 10) == 0;
-    out->denormal = random_below(state, 10) == 0;
+    out->denormal = random_below(state, 10) == 0 && variant_head_dim_v(v) >= 8; /* of few all may be, and bf16 may read them as 0 */
     out->infinite = random_below(state, 4) == 0;
     out->draw.even_scales = variant_is_narrow(v) && random_below(state, 4) == 0;
     float root = sqrtf((float)variant_head_dim(v));
