@@ -1209,8 +1209,12 @@ static void total(const struct rows *x, int64_t heads, const struct space *w, fl
     const struct attn_args *a = x->a;
     float unused;
     int64_t split = x->from / 2048, splits = over(x->end, 2048);
-    if (!shared && splits - split == 1) { /* nothing is to be joined */
-        walk(x, heads, w, split, w->o);
+    if (splits - split == 1) { /* nothing is to be joined, and -0 stays what it is */
+        for (int64_t h = 0; h < heads && shared; h++)
+            memcpy(w->o + h * 9216, shared + split * a->kv_heads * 9216 + h * 9216,
+                (size_t)over(x->count, 4) * 576 * sizeof *shared);
+        if (!shared)
+            walk(x, heads, w, split, w->o);
         split = splits;
     } else
         for (int64_t h = 0; h < heads; h++)

@@ -256,8 +256,11 @@ static void total(const struct rows *x, int64_t heads, const struct space *w, fl
     float unused;
     int64_t split = x->from / ${SPLIT}, splits = over(x->end, ${SPLIT})${IN_TURN ? ", scored = 0" : ""};
 % if not INVARIANT
-    if (!shared && splits - split == 1) { /* nothing is to be joined */
-        walk(x, heads, w, split, w->o);
+    if (splits - split == 1) { /* nothing is to be joined, and -0 stays what it is */
+        for (int64_t h = 0; h < heads && shared; h++)
+            memcpy(w->o + h * ${FEW_RESULT/4}, shared + split * a->kv_heads * ${FEW_RESULT/4} + h * ${FEW_RESULT/4}, (size_t)over(x->count, ${LIVE}) * ${RESULTS} * sizeof *shared);
+        if (!shared)
+            walk(x, heads, w, split, w->o);
         split = splits;
     } else
 % end

@@ -524,6 +524,60 @@ static void test_lowest_float_as_bias(void **state)
     assert_true(tried >= 2);
 }
 
+/* ---- outputs that are 0 from below: a number of a single split is what it is, whether parts share memory or not ---- */
+
+/* The first tile's values are the largest number below 0, and the second's weigh less than half of that, but for the last one,
+ * which is -0: so an output is a number that was rounded to -0. Returns whether it is -0. */
+static bool stays_below(const struct fixture *f, const struct variant *v)
+{
+    enum { DIM = 16, MOST = 512 };
+    static float q[DIM], k[MOST][DIM], values[MOST][DIM], o[2][DIM], lse[2];
+    const int tile = v->field[F_TILE_K];
+    struct kernel kernel = {0};
+    struct gen_error err;
+    assert_in_range(tile, 1, MOST / 2);
+    q[0] = 1;
+    for (int j = 0; j < 2 * tile; j++) {
+        k[j][0] = j < tile ? 0 : j < 2 * tile - 1 ? 58.9f : 60;
+        for (int d = 0; d < DIM; d++)
+            values[j][d] = j < 2 * tile - 1 ? -0x1p-149f : -0.0f;
+    }
+    assert_int_equal(build_variant(f->gen, v, &kernel, &err), 0);
+    for (int share = 0; share < 2; share++) {
+        struct attn_args a = {.size = sizeof a, .q = q, .k = k, .v = values, .o = o[share], .lse = &lse[share], .batch = 1,
+                              .heads = 1, .kv_heads = 1, .q_len = 1, .kv_len = 2 * tile, .q_stride = {0, 0, DIM},
+                              .k_stride = {0, 0, DIM}, .v_stride = {0, 0, DIM}, .o_stride = {0, 0, DIM}, .scale = 1, .parts = 1};
+        a.workspace = aligned_alloc(64, ((size_t)kernel.workspace(&a) + 63) / 64 * 64);
+        a.part = -1;
+        void *shared = share ? aligned_alloc(64, ((size_t)kernel.workspace(&a) + 63) / 64 * 64) : NULL;
+        a.part = 0, a.shared = shared;
+        for (a.phase = 0; a.phase <= share; a.phase++)
+            assert_int_equal(kernel.run(&a), 0);
+        free(a.workspace);
+        free(shared);
+    }
+    kernel_free(&kernel);
+    assert_memory_equal(o[0], o[1], sizeof o[0]);
+    assert_memory_equal(&lse[0], &lse[1], sizeof lse[0]);
+    return o[0][0] == 0 && signbit(o[0][0]);
+}
+
+static void test_zeros_from_below(void **state)
+{
+    const struct fixture *f = *state;
+    int below = 0;
+    for (int isa = 0; isa < ISA_COUNT; isa++) {
+        struct variant v = variant_default((enum isa)isa);
+        struct gen_error err;
+        v.field[F_HEAD_DIM] = 16;
+        split_keys(&v);
+        v.field[F_SPLIT] = 4 * v.field[F_TILE_K];
+        if (isa_language((enum isa)isa) == LANGUAGE_C && f->cpu.isa[isa] && gen_check(f->gen, &v, &err) == 0)
+            below += stays_below(f, &v);
+    }
+    assert_true(below > 0);
+}
+
 /* ---- the largest scale, and queries that are as much smaller: a power of two more here and less there changes no bit ---- */
 
 enum { WIDE_ROWS = 5, WIDE_KEYS = 150, WIDE_DIM = 32 };
@@ -589,6 +643,7 @@ int main(void)
         cmocka_unit_test(test_sinks_beside_one_narrow_key),
         cmocka_unit_test(test_sizes_of_narrow_values),
         cmocka_unit_test(test_lowest_float_as_bias),
+        cmocka_unit_test(test_zeros_from_below),
         cmocka_unit_test(test_largest_scale),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
