@@ -180,6 +180,14 @@ int choice_all(const struct choice *c, struct variant **out)
     }
 }
 
+void choice_split(struct variant *v, int32_t split)
+{
+    for (int f = 0; f < FIELD_COUNT; f++)
+        if (fields[f].side == FIELD_TUNING && f != F_ISA)
+            v->field[f] = tuning_default((enum field_id)f, (enum isa)v->field[F_ISA], TUNED_SPLIT);
+    v->field[F_SPLIT] = split;
+}
+
 /* Gives one or two tuning fields a value that somebody may ask for, whatever tuning tries. */
 static void draw_untried(uint64_t *state, struct variant *v)
 {

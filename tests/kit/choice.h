@@ -32,6 +32,9 @@ void choice_begin(struct choice *c); /* the members above are set */
 int choice_pairwise(const struct choice *c, uint64_t seed, int max, struct variant **out);
 int choice_all(const struct choice *c, struct variant **out);
 
+/* Gives tuning fields what they are first where keys are split, in splits of so many. */
+void choice_split(struct variant *v, int32_t split);
+
 /* Draws any variant that can be, with any features together. False if none was found in some tries. */
 bool choice_random(const struct choice *c, uint64_t *state, struct variant *out);
 
