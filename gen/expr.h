@@ -13,7 +13,7 @@ struct value {
     int64_t number;
 };
 
-enum { ENV_MAX = 384, ENV_BUCKETS = 64, ROUNDS_MAX = 1000000 };
+enum { ENV_MAX = 448, ENV_BUCKETS = 64, ROUNDS_MAX = 1000000 };
 struct env {
     struct env_entry {
         const char *name;

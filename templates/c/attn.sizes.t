@@ -111,10 +111,15 @@
 % let SPARE = CODES ? 6 : TKV == "fp8" ? (has_op("codes") ? 2 : 4) : BLOCKS ? 2 : 0
 % let ROOM = (REGISTERS ? REGISTERS - 3 : 29) - SPARE
 %# Rows whose outputs are in registers together, with their probabilities; or without these (BY_PLACE), where a product takes them from memory.
-% let BY_PLACE = LIVE < R and LIVE*(NV + 1) > ROOM and LIVE*NV <= ROOM and has_op(PAIRS ? "dotb" : "fmab") ? 1 : 0
-% let VR = LIVE < R and (LIVE*(NV + 1) <= ROOM or BY_PLACE) ? LIVE : LIVE % 8 == 0 and 8*(NV + 1) <= ROOM ? 8 : LIVE % 4 == 0 and 4*(NV + 1) <= ROOM ? 4 : LIVE % 3 == 0 and LIVE < R and not P_PAIRS and 3*(NV + 1) <= ROOM ? 3 : LIVE % 2 == 0 and 2*(NV + 1) <= ROOM ? 2 : 1
+%# Where not all of LIVE rows are, there are several passes, the last of fewer rows, if registers hold VR_MOST of them and a pair's rows stay together.
+% let BY_PLACE = LIVE < R and LIVE*(NV + 1) > ROOM and LIVE*NV <= ROOM and has_op(COUPLES ? "dotib" : PAIRS ? "dotb" : "fmab") ? 1 : 0
+% let VR_MOST = max(1, ROOM/(NV + 1))
+% let VR_PARTS = P_PAIRS and not COUPLES ? (VR_MOST < 4 ? min(2, VR_MOST) : 4) : ceil_div(LIVE, ceil_div(LIVE, VR_MOST))
+% let VR_EVEN = LIVE % 8 == 0 and 8*(NV + 1) <= ROOM ? 8 : LIVE % 4 == 0 and 4*(NV + 1) <= ROOM ? 4 : LIVE % 2 == 0 and 2*(NV + 1) <= ROOM ? 2 : 1
+% let VR = LIVE == R ? VR_EVEN : LIVE*(NV + 1) <= ROOM or BY_PLACE ? LIVE : FILLED and PANELS*ceil_div(LIVE, VR_PARTS) <= 8 ? VR_PARTS : VR_EVEN
+% let VR_ROUNDS = ceil_div(LIVE, VR)
 %# Whether values of q4_0 are multiplied two blocks at a time, whose probabilities then lie in turn; a block that is left over lies so, too.
-% let TWO_BLOCKS = QUARTERS and NIBBLES and HDV >= 128 and NR/VALUES % 2 == 0 and VR == R ? 1 : 0
+% let TWO_BLOCKS = QUARTERS and NIBBLES and HDV >= 128 and NR/VALUES % 2 == 0 and VR == LIVE ? 1 : 0
 % let P_PLACES = TWO_BLOCKS ? round_up(P_BLOCKS, 2) : P_BLOCKS
 % let FIXES_HERE = COUPLES ? 2*P_PLACES*W : W
 % let DQ = LDQ/W
@@ -147,10 +152,10 @@
 % let SOON_VALUE = NARROW ? ceil_div(VALUE, 64) : ceil_div(HDV*SIZE, 64)
 % let LINE = NARROW ? 64 : 64/SIZE
 % let KEY_LINES = REGISTERS ? ceil_div(KEY, LINE) : 1
-% let VALUE_LINES = REGISTERS ? ceil_div(ceil_div(VALUE, LINE), PANELS*(LIVE/VR)) : 1
+% let VALUE_LINES = REGISTERS ? ceil_div(ceil_div(VALUE, LINE), PANELS*VR_ROUNDS) : 1
 %# A pass that fetches one line of each row leaves out every second line, or more. Where its share of the rows comes out even in a trip over its
 %# keys, it fetches whole rows of these instead, PASS_ROWS in a trip: a processor's own fetching keeps up with that, in pairs of lines.
-% let SWEEPS = PANELS*(LIVE/VR)
+% let SWEEPS = PANELS*VR_ROUNDS
 % let TRIP_KEYS = P_PAIRS ? 2*KB : U
 % let PASS_ROWS = FEW and REGISTERS and SWEEPS > 1 and VALUE_LINES == 1 and TRIP_KEYS % SWEEPS == 0 ? TRIP_KEYS/SWEEPS : 0
 %# Vectors of numbers in a block.
@@ -224,7 +229,7 @@
 % let WORTH = INVERSES + W
 % let RESULTS = R*LDO + STATE
 %# One micro-kernel has the values of a whole tile, as far as that does not become too large: one row has as many keys to a vector of scores as lanes.
-% let TILED = FILLED and (TILES ? not MODIFY : PANELS*(LIVE/VR) <= (COUPLES and R == 1 and not CODES and not NIBBLES ? 6 : 8))
+% let TILED = FILLED and (TILES ? not MODIFY : PANELS*VR_ROUNDS <= (COUPLES and R == 1 and not CODES and not NIBBLES ? 6 : 8))
 % let FP8_TILES = TILES and FEW and not BYTE_TILES
 %# Where keys are in pages such a tile is PIECES pieces, each of which lies in one page if a page has a multiple of PIECE rows. The pieces of
 %# values that are fetched stand AHEAD pieces further in a list; of blocks that is a tile more, as their scales are read a tile ahead. The
@@ -389,7 +394,6 @@
 % assert MR*NV <= 64, "micro.rows times micro.vecs must be at most 64"
 % micro pack_q
 % if FEW
-% assert LIVE == R or not NARROW, "micro.rows must be a power of two where keys are split and narrow"
 % assert BK % KB == 0 and BK % U == 0, "tile.k must be a multiple of the keys that a vector of scores holds, and of unroll, where keys are split"
 % assert not PAIRS or BK % (2*KB) == 0, "tile.k must be a multiple of the keys that two vectors of scores hold, where pairs of keys are multiplied"
 % assert not PAIRS or NV % 2 == 0 or PANELS == 1, "micro.vecs must be even where keys are split and pairs of them are multiplied"
@@ -398,7 +402,7 @@
 % assert TQ == "bf16" and TKV != "q8_0", "of narrow keys isa amx splits those of int8, fp8 and q4_0 alone, under queries in bf16"
 % assert not MODIFY and not PAGED, "isa amx splits narrow keys only where scores are not modified and keys are not in pages"
 % assert IN_PLACE and HD % 64 == 0 and HDV % 64 == 0, "where isa amx splits narrow keys, head_dim must be a multiple of 64 and of unroll"
-% assert R == 4 and BK == 64, "where isa amx splits narrow keys, micro.rows must be 4, and tile.k 64"
+% assert MR == 4 and BK == 64, "where isa amx splits narrow keys, micro.rows must be 4, and tile.k 64"
 % assert not BYTE_TILES or HD <= 512, "where isa amx splits keys of int8 or q4_0, head_dim must be at most 512"
 % assert not BLOCKS or HD % 128 == 0 and HDV % 128 == 0, "where isa amx splits keys of q4_0, head_dim must be a multiple of 128"
 % assert not TABLE, "where isa amx splits narrow keys, table must be left out"

@@ -147,7 +147,7 @@ static void integers_of(const ${CQ} *q, float *to${SOFTCAP ? ", float cap" : ""}
     for (int64_t r = 0; r < ${R}; r++)
         worst = row[2 * r + 1] > worst || row[2 * r + 1] != row[2 * r + 1] ? row[2 * r + 1] : worst; /* a NaN stays */
     for (int64_t l = 0; l < ${W}; l++)
-        to[${FACTORS} + l] = scale * row[2 * (l % ${R})];
+        to[${FACTORS} + l] = scale * row[2 * (l % ${R}${LIVE < R ? " % " : ""}${LIVE < R ? LIVE : ""})];
 % if SOFTCAP
     scale *= cap;
 % end

@@ -103,12 +103,12 @@ static void one_tile(const struct rows *x, const struct space *w, int64_t t, con
     tile_values(s, y->v, o, y->ldv, y->ldv);
 % else
 % for c in 0..PANELS
-% for r in 0..LIVE/VR
+% for r in 0..VR_ROUNDS
 % let ROW_AT = r*VR
 % let P_AT = COUPLES ? c*PROBS_STEP + PROBS_AT + ROW_AT : P_PAIRS ? c*PROBS_STEP + PROBS_AT + ROW_AT % 4/2*(W/2) + ROW_AT/4*2 + ROW_AT % 2 : ROW_AT
 % let V_AT = c*NR/VALUES*BYTES
 % let O_AT = ROW_AT*LDO + c*NR
-% let NEXT_AT = PASS_ROWS ? (c*(LIVE/VR) + r)*(BK/SWEEPS) : (c*(LIVE/VR) + r)*VALUE_LINES*LINE
+% let NEXT_AT = PASS_ROWS ? (c*VR_ROUNDS + r)*(BK/SWEEPS) : (c*VR_ROUNDS + r)*VALUE_LINES*LINE
     ${c < PANELS - 1 or LAST == NV ? "value_rows" : "value_rest"}(s${P_AT ? " + " : ""}${P_AT ? P_AT : ""}, y->v[0]${V_AT ? " + " : ""}${V_AT ? V_AT : ""}, o${O_AT ? " + " : ""}${O_AT ? O_AT : ""}, s + ${PROBS + c*FIX_STEP + ROW_AT}, y->v[1]${NEXT_AT ? " + " : ""}${NEXT_AT ? NEXT_AT : ""}${NEXT_AT and PASS_ROWS ? " * y->ldv" : ""}, y->ldv);
 % end
 % end

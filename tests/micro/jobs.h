@@ -56,6 +56,9 @@ int64_t paired_at(const struct job *j, int64_t c);
 int64_t part_of(const struct job *j, int64_t c, int64_t vectors);
 int64_t output_of(const struct job *j, int64_t c, int64_t vectors);
 int64_t whole_of(const struct job *j, int64_t at);
+/* The row of queries that a lane of scores has: for one that is missing, what takes its place in the first step of a sum that
+ * lacks it. */
+int64_t scored_row(const struct sizes *z, int64_t i);
 /* Column d of a row of queries over fp8, where it stands as one of the pairs behind all else. */
 void set_coded_query(struct job *j, int64_t row, int64_t d, float value);
 

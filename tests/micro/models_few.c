@@ -119,8 +119,7 @@ static void want_fix(struct job *j, int p, int64_t i, double fix, double error, 
         }
 }
 
-/* The row that a lane of scores has: for one that is missing, what takes its place in the first step of a sum that lacks it. */
-static int64_t scored_row(const struct sizes *z, int64_t i)
+int64_t scored_row(const struct sizes *z, int64_t i)
 {
     for (int64_t span = z->R / 2; span; span /= 2)
         i -= i / span * span >= z->LIVE ? span : 0;
@@ -245,7 +244,7 @@ static void score_integers(struct job *j)
             const double times = (double)get(j, 3, lane) * scale_of(j, 2, z->K_SCALES, c * z->R + i);
             double sum = 0, size = 0;
             for (int64_t d = 0; d < z->HD; d++) {
-                const double term = word(j, 0, i * 2 * z->LDW + d) * (double)number(j, 1, c * ld, d);
+                const double term = word(j, 0, scored_row(z, i) * 2 * z->LDW + d) * (double)number(j, 1, c * ld, d);
                 sum += term, size += fabs(term);
             }
             want(j, 2, c * z->R + i, times * sum, fabs(times) * size * (double)(z->W + z->HD / 32 + 4) * 0x1p-24 + TINY);

@@ -114,7 +114,7 @@ static void score_codes(struct job *j)
         const double scale = (double)get(j, 0, z->R * z->LDQ) * (double)get(j, 2, z->K_SCALES + i);
         double sum = 0, size = 0;
         for (int64_t d = 0; d < z->HD; d++) {
-            const double term = (double)dtype_load(DTYPE_BF16, j->arg[0].before, coded_query_at(z, i % z->R, d)) *
+            const double term = (double)dtype_load(DTYPE_BF16, j->arg[0].before, coded_query_at(z, scored_row(z, i % z->R), d)) *
                                 (double)number(j, 1, c * ld, d) / z->SHRUNK;
             sum += term, size += fabs(term);
         }
@@ -158,7 +158,7 @@ static void score_quarters(struct job *j)
     const double scale = (double)get(j, 0, z->R * z->LDQ);
     for (int64_t c = 0; c < z->BK; c++)
         for (int64_t i = 0; i < z->R; i++) {
-            double error, sum = product(j, i, c, ld, pair_at, &error);
+            double error, sum = product(j, scored_row(z, i), c, ld, pair_at, &error);
             want(j, 2, c * z->R + i, scale * sum, fabs(scale) * error + TINY);
         }
 }
@@ -195,7 +195,7 @@ static void score_eights(struct job *j)
         for (int64_t i = 0; i < z->R; i++) {
             const double scale = blocks ? 1 : (double)get(j, 2, z->K_SCALES + c * z->R + i);
             const double times = (double)get(j, 3, c % z->KB * z->R + i) * scale;
-            double error, sum = product(j, i, c, ld, integer_at, &error);
+            double error, sum = product(j, scored_row(z, i), c, ld, integer_at, &error);
             top = blocks ? top : fmax(top, fabs(scale));
             want(j, 2, c * z->R + i, times * sum, fabs(times) * error + TINY);
         }

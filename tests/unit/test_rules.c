@@ -120,7 +120,6 @@ static void test_rules(void **state)
         {"micro.vecs must be even where keys are split and pairs of them are multiplied",
          ISA_AVX512BF16,
          {{F_DTYPE, DTYPE_BF16}, {F_VECS, 3}, {F_SPLIT, 2048}}},
-        {"micro.rows must be a power of two where keys are split and narrow", ISA_AVX2, {{F_DTYPE_KV, KV_INT8}, {F_SPLIT, 2048}}},
         {"tile.k must be a multiple of the keys that a vector of scores holds, and of unroll, where keys are split",
          ISA_AVX2,
          {{F_ROWS, 4}, {F_TILE_K, 99}, {F_SPLIT, 1980}}},

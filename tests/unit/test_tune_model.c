@@ -233,15 +233,23 @@ static void test_model_of_groups(void **state)
 {
     (void)state;
     const struct cpu zen4 = {.model = "AMD EPYC 19.11.1", .l1d = 32768, .l2 = 1 << 20, .l3 = 32 << 20};
-    static const enum dtype types[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
+    static const struct {
+        enum dtype q, kv;
+        int32_t rows[5];
+    } types[] = {
+        {DTYPE_F32, DTYPE_F32, {3, 5, 6, 7, 8}},   {DTYPE_F16, DTYPE_F16, {3, 5, 6, 7, 8}},
+        {DTYPE_BF16, DTYPE_BF16, {3, 5, 6, 7, 8}}, {DTYPE_F16, DTYPE_INT8, {3, 5, 6, 7, 8}},
+        {DTYPE_BF16, DTYPE_INT8, {3, 5, 6, 7, 8}}, {DTYPE_BF16, DTYPE_FP8, {3, 5, 6, 7, 8}},
+        {DTYPE_BF16, DTYPE_Q8_0, {3, 3, 3, 4, 4}}, {DTYPE_BF16, DTYPE_Q4_0, {3, 3, 3, 4, 4}}, /* at most four go together */
+    };
     static const int groups[] = {3, 5, 6, 7, 8};
-    for (int i = 0; i < 15; i++) {
+    for (size_t i = 0; i < 5 * (sizeof types / sizeof *types); i++) {
         struct tune_target t = tuner_target(1, 8 * groups[i % 5], 8, 1, 8192, 2);
-        t.caller.field[F_DTYPE] = (int32_t)types[i / 5];
+        variant_set_dtypes(&t.caller, types[i / 5].q, types[i / 5].kv, types[i / 5].q);
         t.caller.field[F_HEAD_DIM] = 128;
-        const struct variant best = best_on(&zen4, &t, types[i / 5] == DTYPE_BF16 ? ISA_AVX512BF16 : ISA_AVX512);
+        const struct variant best = best_on(&zen4, &t, types[i / 5].q == DTYPE_BF16 ? ISA_AVX512BF16 : ISA_AVX512);
         assert_true(best.field[F_SPLIT] > 0);
-        assert_int_equal(best.field[F_ROWS], groups[i % 5]);
+        assert_int_equal(best.field[F_ROWS], types[i / 5].rows[i % 5]);
     }
 }
 
