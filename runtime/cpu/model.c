@@ -59,6 +59,8 @@ struct shape {
     double group;           /* heads that share a KV head */
     double d, dv, bq, bk, mr, nv, u;
     double slots;    /* rows for which a vector of scores has lanes, where keys are split: a power of two */
+    double spare;    /* registers that narrow values pass through */
+    bool uneven;     /* passes over values may have unlike numbers of rows */
     double lanes;    /* f32 lanes of a vector */
     double exponential; /* cycles of a vector in the softmax of kernels that make panels */
     double modify;   /* half-cycles that features take for a vector of scores */
@@ -154,6 +156,16 @@ static double once(const struct variant *v, const struct shape *s)
     return s->coupled < 1 && s->mr == 4 && whole && rows > over * s->mr ? column[kv] : 0;
 }
 
+/* Registers of 512 bits that narrow values pass through before they are multiplied (SPARE in attn.sizes.t). */
+static double spare(const struct variant *v, bool coupled)
+{
+    if (!variant_is_narrow(v))
+        return 0;
+    if (variant_dtype_kv(v) == DTYPE_FP8)
+        return coupled || v->field[F_INVARIANT] ? 6 : 4;
+    return v->field[F_INVARIANT] ? 6 : variant_has_blocks(v) ? 2 : 0;
+}
+
 static struct shape read_shape(const struct variant *v, const struct tune_target *t, const struct cpu *cpu)
 {
     /* Of narrow types: a conversion of integers, of E4M3, and of blocks with their scales. */
@@ -187,6 +199,8 @@ static struct shape read_shape(const struct variant *v, const struct tune_target
     s.fma = fma_cycles(cpu, (enum isa)f[F_ISA]);
     s.coupled = coupled(v, cpu);
     s.once = once(v, &s);
+    s.uneven = !f[F_INVARIANT];
+    s.spare = spare(v, s.coupled < 1);
     s.panel = s.row > 0 && variant_in_pairs(v, (enum isa)f[F_ISA]) ? 2 : 4;
     if (s.panel < 4)
         s.row -= 50;
@@ -383,12 +397,19 @@ static double panel_cycles(const struct shape *s, const struct tune_target *t, c
 /* ---- kernels that split keys ---- */
 
 /* The rows whose accumulators for a panel of values are in registers at once and go through it together (VR in
- * attn.sizes.t). */
+ * attn.sizes.t): of rows that are no power of two all, or else so many that passes over the values are few. */
 static double rows_together(const struct shape *s)
 {
-    double room = s->lanes == 8 ? 13 : 29, together = 8;
+    const double room = (s->lanes == 8 ? 13 : 29) - s->spare;
+    double together = 8;
     if (s->mr < s->slots && s->mr * (s->nv + (s->wide ? 0 : 1)) <= room)
         return s->mr;
+    if (s->mr < s->slots && s->uneven && room > s->nv) {
+        const double most = (double)(int64_t)(room / (s->nv + 1));
+        return s->mr / (up(s->mr, most) / most);
+    }
+    if (s->mr < s->slots && (int)s->mr % 3 == 0 && 3 * (s->nv + 1) <= room)
+        return 3;
     while (together > 1 && ((int)s->mr % (int)together != 0 || together * (s->nv + 1) > room))
         together /= 2;
     return together;

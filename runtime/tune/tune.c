@@ -48,15 +48,14 @@ static int64_t in_blocks(int64_t rows, int64_t of)
 }
 
 /* Kernels in C that split keys have lanes for a power of two of rows, and multiply micro.rows of them. Fewer than the power of two
- * are worth a trial where all rows that share a KV head, in blocks of them, are fewer than in blocks of the power of two; and not
- * where bits are a promise, as those kernels have no lanes to leave. */
+ * are worth a trial where all rows that share a KV head, in blocks of them, are fewer than in blocks of the power of two. */
 static bool leaves_lanes(const struct variant *v, const struct tune_target *t)
 {
     const int64_t mr = v->field[F_ROWS], lanes = variant_row_lanes(v);
     const int64_t rows = t->q_len * target_group(t);
     if (!v->field[F_SPLIT] || isas[v->field[F_ISA]].language != LANGUAGE_C)
         return false;
-    return mr < lanes && (v->field[F_INVARIANT] || in_blocks(rows, mr) >= in_blocks(rows, lanes));
+    return mr < lanes && in_blocks(rows, mr) >= in_blocks(rows, lanes);
 }
 
 static int drop_lanes(struct variant *all, int n, const struct tune_target *t)

@@ -76,7 +76,10 @@
 %# Where the keys are split, R rows of queries by KB keys make a vector of scores, keys outside. No panels are made of K and V. Of these
 %# rows the first LIVE are multiplied; lanes of the others, if any, have scores of some of them and are not looked at.
 % let LIVE = MR
-% let R = not FEW or MR < 3 or MR > W ? MR : MR < 5 ? 4 : MR < 9 ? 8 : 16
+% let ROW_LANES = MR < 3 or MR > W ? MR : MR < 5 ? 4 : MR < 9 ? 8 : 16
+% let R = FEW ? ROW_LANES : MR
+%# Whether rows are no power of two where keys are split.
+% let ODD = SPLIT and MR < ROW_LANES ? 1 : 0
 % let KB = max(1, W/R)
 %# Whether half a vector of pairs ends a row of keys; its other half is zeros when it is read.
 % let HALF = FEW and PAIRS and HD % (2*W) == W ? 1 : 0
@@ -112,11 +115,15 @@
 % let ROOM = (REGISTERS ? REGISTERS - 3 : 29) - SPARE
 %# Rows whose outputs are in registers together, with their probabilities; or without these (BY_PLACE), where a product takes them from memory.
 %# Where not all of LIVE rows are, there are several passes, the last of fewer rows, if registers hold VR_MOST of them and a pair's rows stay together.
-% let BY_PLACE = LIVE < R and LIVE*(NV + 1) > ROOM and LIVE*NV <= ROOM and has_op(COUPLES ? "dotib" : PAIRS ? "dotb" : "fmab") ? 1 : 0
+%# Kernels whose bits are a promise have no such passes.
+% let PAIRS_HERE = SPLIT and (WEIGHS or QUARTERED) ? 1 : 0
+% let ROOM_ODD = ROOM - 6*PAIRS_HERE
+% let BY_PLACE = ODD and LIVE*(NV + 1) > ROOM_ODD and LIVE*NV <= ROOM_ODD and has_op(COUPLES or PAIRS_HERE ? "dotib" : PAIRS ? "dotb" : "fmab") ? 1 : 0
 % let VR_MOST = max(1, ROOM/(NV + 1))
 % let VR_PARTS = P_PAIRS and not COUPLES ? (VR_MOST < 4 ? min(2, VR_MOST) : 4) : ceil_div(LIVE, ceil_div(LIVE, VR_MOST))
 % let VR_EVEN = LIVE % 8 == 0 and 8*(NV + 1) <= ROOM ? 8 : LIVE % 4 == 0 and 4*(NV + 1) <= ROOM ? 4 : LIVE % 2 == 0 and 2*(NV + 1) <= ROOM ? 2 : 1
-% let VR = LIVE == R ? VR_EVEN : LIVE*(NV + 1) <= ROOM or BY_PLACE ? LIVE : FILLED and PANELS*ceil_div(LIVE, VR_PARTS) <= 8 ? VR_PARTS : VR_EVEN
+% let VR_ELSE = FEW and FILLED and PANELS*ceil_div(LIVE, VR_PARTS) <= 8 ? VR_PARTS : INVARIANT and LIVE % 3 == 0 and 3*(NV + 1) <= ROOM_ODD ? 3 : VR_EVEN
+% let VR = not ODD ? VR_EVEN : LIVE*(NV + 1) <= ROOM_ODD or BY_PLACE ? LIVE : VR_ELSE
 % let VR_ROUNDS = ceil_div(LIVE, VR)
 %# Whether values of q4_0 are multiplied two blocks at a time, whose probabilities then lie in turn; a block that is left over lies so, too.
 % let TWO_BLOCKS = QUARTERS and NIBBLES and HDV >= 128 and NR/VALUES % 2 == 0 and VR == LIVE ? 1 : 0
@@ -348,9 +355,11 @@
 % let SOME_K = round_up(FEW_O + FEW_RESULT, 64)
 % let SOME_V = SOME_K + round_up((not FOURS ? KT*KEY_ROWS : NARROW ? STAGE : W*LDQ)*4, 64)
 % let SOME_S = SOME_V + round_up(WIDENS ? SOME*LDV*2 : DIRECT ? SOME*LDO*SIZE : PANELS*SOME/PER*NR*4, 64)
-% let SOME_P = SOME_S + round_up((BQ*BK + (TABLED ? R*W + LOGS*W : 0))*4, 64)
+%# Of the last of these blocks some rows may be missing.
+% let ROWS_OF_BLOCKS = round_up(BQ, MR)
+% let SOME_P = SOME_S + round_up((ROWS_OF_BLOCKS*BK + (TABLED ? R*W + LOGS*W : 0))*4, 64)
 %# Behind probabilities: the scales of a tile's keys and of its values, and these as LOGS wants them; of values in blocks those of some, four for each.
-% let SOME_C = SOME_P + (PAIRS ? round_up(BQ*BK*2, 64) : 0)
+% let SOME_C = SOME_P + (PAIRS ? round_up(ROWS_OF_BLOCKS*BK*2, 64) : 0)
 % let SOME_STAGE = SOME_C + (not WIDENS ? 0 : BLOCKS ? ceil_div(HDV, 4*VALUES)*SOME*16 : 8*BK + 8*BK*LOGS)
 % let FEW_AT = FEW_STAGE + round_up(max(max(R*LDQ*4, LDO*4), BK*R*4), 64)
 %# Whether scales that lie side by side are spread ${W} at a time.
@@ -389,7 +398,7 @@
 % assert not TABLE or TILES or has_op("lookup"), "table belongs to isas amx and avx512bf16"
 % assert not TABLE or TILES or RAW, "on isa avx512bf16 table is for queries in bf16, with invariant if nothing modifies scores, and otherwise for prompts alone; where keys are narrow, outputs must be bf16; micro.vecs must be even, and without invariant micro.vecs, micro.rows and their product must add up to at most 30, or 27 where scores are modified"
 % assert HD % VALUES == 0 and HDV % VALUES == 0, "q8_0 and q4_0 are blocks of 32 numbers; head_dim must be a multiple of 32"
-% assert BQ % MR == 0 or LIVE < R, "tile.q must be a multiple of micro.rows"
+% assert BQ % MR == 0 or ODD, "tile.q must be a multiple of micro.rows"
 % assert MR <= W, "micro.rows must be at most the vector's width"
 % assert MR*NV <= 64, "micro.rows times micro.vecs must be at most 64"
 % micro pack_q

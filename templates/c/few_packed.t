@@ -170,7 +170,7 @@ static void soft(const struct rows *x, const struct space *w, int64_t t, int64_t
         cut(s, ends, steps);
     }
 % if TABLED
-    float *tops = w->s + ${BQ*BK};
+    float *tops = w->s + ${ROWS_OF_BLOCKS*BK};
     const float *scale = w->q + t / ${MR} * ${QUERIES} + ${Q_SLOTS + 1};
     int32_t bad;
     tops_of(s, tops, &bad, steps);

@@ -25,7 +25,7 @@
 #include "../kit/seed.h"
 #include "models.h"
 
-enum { UNITS = 2400, VARIANTS = 200, SLOW_VARIANTS = 3, TOLD = 3, TIMEOUT = 300, DOING = 300 };
+enum { UNITS = 2700, VARIANTS = 220, SLOW_VARIANTS = 3, TOLD = 3, TIMEOUT = 300, DOING = 300 };
 enum { IN_PAGES = 2, INVARIANT, SINKING, CAPPED, WHOLE, WHOLE_SINKING }; /* which kind of kernel for few queries a shape is of */
 
 /* Head dims, rows, vectors, steps; tile.k in panels. 0: the isa's default. Odd head dims, one row, as many rows as a
@@ -49,6 +49,8 @@ static const struct shape {
     {64, 128, 5, 4, 2, 1, false, true}, {72, 40, 3, 2, 2, 1, true, true}, {32, 64, 3, 2, 2, 1, false, IN_PAGES},
     {64, 128, 5, 8, 2, 1, false, true}, {128, 0, 6, 4, 2, 1, false, true},  {64, 192, 7, 4, 2, 1, false, IN_PAGES},
     {96, 160, 11, 2, 2, 2, false, true},
+    {64, 128, 5, 4, 2, 1, false, INVARIANT}, {72, 40, 7, 4, 2, 1, false, INVARIANT}, {128, 0, 6, 4, 2, 1, false, INVARIANT},
+    {64, 96, 3, 4, 2, 1, false, INVARIANT},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -63,6 +65,8 @@ static const struct shape narrow_shapes[] = {
     /* rows that are no power of two, so that lanes are left over, in one pass over values and in several */
     {64, 64, 3, 4, 2, 1, false, true}, {128, 64, 5, 4, 2, 1, false, IN_PAGES}, {96, 128, 7, 4, 2, 1, true, true},
     {64, 128, 3, 4, 2, 1, false, IN_PAGES}, {64, 96, 6, 4, 2, 1, false, true}, {128, 192, 7, 4, 2, 1, false, true},
+    {64, 128, 5, 4, 2, 1, false, INVARIANT}, {128, 64, 7, 4, 2, 1, false, INVARIANT}, {96, 64, 6, 4, 2, 1, false, INVARIANT},
+    {64, 64, 3, 2, 2, 1, false, INVARIANT},
     /* for pairs of bf16 alone: rows that end in less than four blocks or 64 codes, under four rows, two and one */
     {96, 160, 4, 4, 2, 1, false, true}, {160, 96, 2, 4, 2, 1, false, true}, {64, 32, 1, 4, 2, 1, false, IN_PAGES},
     {80, 112, 4, 4, 2, 1, false, true}, {112, 80, 1, 4, 2, 1, false, true}, {80, 48, 2, 4, 2, 1, false, true},
@@ -74,7 +78,7 @@ static const struct shape narrow_shapes[] = {
     {128, 256, 4, 4, 2, 1, false, true}, {256, 128, 4, 4, 2, 1, false, true}, /* and of blocks, or pairs of bf16 */
     {96, 160, 1, 2, 2, 1, false, INVARIANT}, {160, 96, 8, 2, 2, 1, false, INVARIANT}, /* and rows that are no multiple of these */
 };
-enum { NARROW_SHAPES = sizeof narrow_shapes / sizeof *narrow_shapes, FIRST_OF_PAIRS = 20 };
+enum { NARROW_SHAPES = sizeof narrow_shapes / sizeof *narrow_shapes, FIRST_OF_PAIRS = 24 };
 
 struct unit {
     char name[32 + 8]; /* in emitted C, where all variants are in one file */
