@@ -132,7 +132,8 @@ static double coupled(const struct variant *v, const struct cpu *cpu)
     if (!f[F_SPLIT] || !variant_may_couple(v, (enum isa)f[F_ISA]))
         return 1;
     const bool wide_rows = f[F_ROWS] == 16 && f[F_HEAD_DIM] > 128;
-    if (variant_has_blocks(v) && f[F_ROWS] > 4)
+    /* Over blocks up to eight rows have pairs. Of wide heads more than four have no call for a whole tile, and were not timed. */
+    if (variant_has_blocks(v) && f[F_ROWS] > (variant_is_wide(v) ? 4 : 8))
         return wide_rows ? 1.4 : 1;
     if (kv == DTYPE_FP8 && (f[F_VECS] % 4 || f[F_HEAD_DIM] % 16 || variant_head_dim_v(v) % 16))
         return 1;

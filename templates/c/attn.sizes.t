@@ -90,7 +90,7 @@
 %# Then kernels of few queries read numbers that are smaller by this than what is stored: scales of rows make up for it.
 % let SHRUNK = FEW and TOGETHER ? 256 : 1
 %# Where narrow values are multiplied as pairs (few_pairs.micro): all of what is stored in them are bf16 numbers.
-% let COUPLES = FEW and NARROW and not TILES and has_op("couplef") and BK % (2*KB) == 0 and (not BLOCKS or R <= 4) and (not NIBBLES or BK % W == 0) and (TKV != "fp8" or HD % W == 0 and HDV % W == 0 and NV % 4 == 0) ? 1 : 0
+% let COUPLES = FEW and NARROW and not TILES and has_op("couplef") and BK % (2*KB) == 0 and (not BLOCKS or R <= 8) and (not NIBBLES or BK % W == 0) and (TKV != "fp8" or HD % W == 0 and HDV % W == 0 and NV % 4 == 0) ? 1 : 0
 %# Codes of fp8 become pairs by tables, 64 at a time, and of what is left of a row 32 or 16; of a key's three 16 are as four.
 % let CODES = COUPLES and TKV == "fp8"
 % let CODES_LEFT = HD % 64 - HD % 64/48*48
@@ -102,11 +102,12 @@
 % let P_BLOCKS = QUARTERS ? HDV/VALUES : 1
 %# So many blocks have their probabilities made together, as registers hold the sums of so many.
 % let P_TOGETHER = min(8, P_BLOCKS)
-%# Of keys in blocks a vector has a quarter of each of four keys, and a trip has so many such vectors: whole vectors of scores.
-% let FOURS_OF_KEYS = max(2, 4/R)
-%# Vectors of what the blocks of values are times for one of scores: under four rows a quarter has four blocks of a key, and otherwise each
+%# Of keys in blocks a vector has a quarter of each of four keys, and a trip has so many such vectors: whole vectors of scores, and more than one if
+%# registers hold the sums of all rows.
+% let FOURS_OF_KEYS = LIVE > 5 or R > 4 and BK % 8 != 0 ? 1 : max(2, 4/R)
+%# Vectors of what the blocks of values are times for one of scores: from four rows on a quarter has four blocks of a key, and otherwise each
 %# block has a vector in the order of scores.
-% let TIMES = R == 4 ? ceil_div(P_BLOCKS, 4) : P_BLOCKS
+% let TIMES = R >= 4 ? ceil_div(P_BLOCKS, 4) : P_BLOCKS
 % let FIX_STEP = QUARTERS ? NR/VALUES*2*W : 0
 %# And they widen numbers or the scales of blocks by way of memory where that is cheaper. For scales it always is. E4M3 takes 0.93 to 0.97
 %# of the time that way on a Xeon under 4 rows, and 1.23 to 1.26 times as long under 8; fewer rows were not timed.
@@ -126,7 +127,7 @@
 % let VR = not ODD ? VR_EVEN : LIVE*(NV + 1) <= ROOM_ODD or BY_PLACE ? LIVE : VR_ELSE
 % let VR_ROUNDS = ceil_div(LIVE, VR)
 %# Whether values of q4_0 are multiplied two blocks at a time, whose probabilities then lie in turn; a block that is left over lies so, too.
-% let TWO_BLOCKS = QUARTERS and NIBBLES and HDV >= 128 and NR/VALUES % 2 == 0 and VR == LIVE ? 1 : 0
+% let TWO_BLOCKS = QUARTERS and NIBBLES and HDV >= 128 and NR/VALUES % 2 == 0 and (VR == LIVE or VR % 4 == 0) ? 1 : 0
 % let P_PLACES = TWO_BLOCKS ? round_up(P_BLOCKS, 2) : P_BLOCKS
 % let FIXES_HERE = COUPLES ? 2*P_PLACES*W : W
 % let DQ = LDQ/W

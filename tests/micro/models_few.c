@@ -71,7 +71,7 @@ static double scale_of(const struct job *j, int p, int64_t from, int64_t i)
 static double value_scale(const struct job *j, int p, int64_t from, int64_t block, int64_t i)
 {
     const struct sizes *z = &j->z;
-    if (z->PROBS_AT && z->R == 4)
+    if (z->PROBS_AT && z->R >= 4)
         i = (i / z->W * z->TIMES + block / 4) * z->W + i % z->W / 4 * 4 + block % 4;
     else if (z->PROBS_AT)
         i = (i / z->W * z->TIMES + block) * z->W + i % z->W;

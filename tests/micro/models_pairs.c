@@ -56,7 +56,7 @@ static void spread_blocks(struct job *j)
     integer(j, 2, step(j, ld));
     for (int64_t i = 0; i < z->BK * z->R * z->TIMES; i++) { /* vectors of four keys by four blocks, or of the keys of scores */
         const int64_t vector = i / z->W / z->TIMES, part = i / z->W % z->TIMES;
-        const int64_t key = vector * z->KB + i % z->W / z->R, block = z->R == 4 ? part * 4 + i % 4 : part;
+        const int64_t key = vector * z->KB + i % z->W / z->R, block = z->R >= 4 ? part * 4 + i % 4 : part;
         want(j, 1, i, block < row ? block_scale(j, 0, key * ld + block) : 0, 0);
     }
 }

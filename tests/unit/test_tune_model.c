@@ -240,7 +240,7 @@ static void test_model_of_groups(void **state)
         {DTYPE_F32, DTYPE_F32, {3, 5, 6, 7, 8}},   {DTYPE_F16, DTYPE_F16, {3, 5, 6, 7, 8}},
         {DTYPE_BF16, DTYPE_BF16, {3, 5, 6, 7, 8}}, {DTYPE_F16, DTYPE_INT8, {3, 5, 6, 7, 8}},
         {DTYPE_BF16, DTYPE_INT8, {3, 5, 6, 7, 8}}, {DTYPE_BF16, DTYPE_FP8, {3, 5, 6, 7, 8}},
-        {DTYPE_BF16, DTYPE_Q8_0, {3, 3, 3, 4, 4}}, {DTYPE_BF16, DTYPE_Q4_0, {3, 3, 3, 4, 4}}, /* at most four go together */
+        {DTYPE_BF16, DTYPE_Q8_0, {3, 5, 6, 7, 8}}, {DTYPE_BF16, DTYPE_Q4_0, {3, 5, 6, 7, 8}},
     };
     static const int groups[] = {3, 5, 6, 7, 8};
     for (size_t i = 0; i < 5 * (sizeof types / sizeof *types); i++) {
