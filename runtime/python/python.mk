@@ -5,8 +5,8 @@ PYTHON      = python3
 WHEELS      = out/wheel
 STAGE       = $(OBJ)/python
 WHEEL_TOOLS = $(OBJ)/wheel-tools
-# The C library of Debian 12, which is what libattn is built with here.
-WHEEL_TAG   = manylinux_2_36_$(shell uname -m)
+# The oldest C library that the wheel runs with: auditwheel finds it from what was built here. A platform's name may be given instead.
+WHEEL_TAG   = auto
 # An environment that has PyTorch and transformers already: make test-python PYTHON_ENV=DIR. Else one is made.
 PYTHON_ENV  = $(OBJ)/python-env
 TORCH       = torch
