@@ -26,6 +26,14 @@ count() {
          END { print p + 0, f + 0, s + 0, n + 0 }'
 }
 
+# Prints what the TAP on standard input says beside its verdicts: seeds, and how many tests were skipped for which reason.
+remarks() {
+    awk '/^ok [0-9]+ - .*# SKIP ./ { sub(/.*# SKIP /, ""); if (!skipped[$0]++) reasons[++count] = $0; next }
+         /^(ok [0-9]+ - .*|1\.\.[0-9]+|TAP version.*|# ok - .*)$/ { next }
+         { print "    " $0 }
+         END { for (i = 1; i <= count; i++) print "    " skipped[reasons[i]] " skipped: " reasons[i] }'
+}
+
 # One program, in a folder of its own: its verdict in a file there, and what to print about it.
 run_one() {
     local test=$1 room=$2 status took busy p f s n why='' name bin=out/bin
@@ -56,8 +64,7 @@ run_one() {
         if [[ $f != 0 ]]; then
             sed 's/^/    /' "$room/output"
         else
-            # What a test says beside its verdicts: seeds, and why it skipped.
-            grep -vE '^(ok [0-9]+ - .*|1\.\.[0-9]+|TAP version.*|# ok - .*)$' "$room/output" | sed 's/^/    /'
+            remarks < "$room/output"
         fi
     } > "$room/report"
     rm -rf "$room/cache" "$room/tmp"
