@@ -169,7 +169,8 @@ include runtime/python/python.mk
 
 # libc6-dev is named because gcc only recommends it; clang, tcc, cmocka, pkgconf, and OpenCL but for its headers are for
 # the tests. Where wine is, they also run what the compiler for Windows makes; it is too large to be brought for that.
-# What compiles for 32 bits goes by gcc's version: the package without one keeps compilers for other processors out.
+# What compiles for 32 bits goes by gcc's version: the package without one keeps compilers for other processors out. Where gcc itself
+# is missing, that package is installed after it.
 GCC_VERSION := $(firstword $(subst ., ,$(shell gcc -dumpversion 2>/dev/null)))
 MULTILIB     = $(if $(filter x86_64,$(shell uname -m)),$(if $(GCC_VERSION),g++-$(GCC_VERSION)-multilib))
 PACKAGES = gcc libc6-dev binutils libyaml-dev libtcc-dev libzydis-dev libxxhash-dev libcjson-dev clang tcc libcmocka-dev \
@@ -183,10 +184,11 @@ installed = $(shell dpkg-query -W -f='$${db:Status-Status}:$${Package}\n' $(PACK
 missing-packages = $(filter-out $(installed),$(PACKAGES))
 missing-headers = $(shell for h in $(HEADERS); do \
 	echo "\#include <$$h>" | $(compile) -E -x c - >/dev/null 2>&1 || echo $$h; done)
+missing = $(if $(shell command -v $(firstword $(CC))),$(missing-headers),the compiler $(firstword $(CC)))
 
 # Only looks; a build without the tests' packages is no error.
 have-deps:
-	@$(if $(missing-headers),echo 'missing: $(missing-headers): `make deps` installs what has them' >&2; exit 1,:)
+	@$(if $(missing),echo 'missing: $(missing): `make deps` installs gcc and what has the headers' >&2; exit 1,:)
 
 define install
 missing="$(missing-packages)"; as_root=; \
@@ -194,11 +196,12 @@ test "$$(id -u)" = 0 && as_root=env || { command -v sudo >/dev/null && as_root="
 if test -n "$$as_root" && command -v apt-get >/dev/null; then \
     echo "make deps: installing $$missing"; \
     $$as_root DEBIAN_FRONTEND=noninteractive apt-get -q update && \
-    exec $$as_root DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends $$missing; \
+    $$as_root DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends $$missing && \
+    exec $(if $(GCC_VERSION),true,$(MAKE) --no-print-directory deps); \
     exit 1; \
 fi; \
 echo "make deps: needs apt-get, and root or sudo, to install: $$missing" >&2; \
-test -z "$(missing-headers)" || { echo "make deps: headers not found: $(missing-headers)" >&2; exit 1; }
+test -z "$(missing)" || { echo "make deps: not found: $(missing)" >&2; exit 1; }
 endef
 deps:
 	@$(if $(missing-packages),$(install),:)

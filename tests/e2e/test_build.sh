@@ -11,12 +11,13 @@ has_no_symbol() { refuses grep -qE "$1" <(nm "$2" 2>/dev/null); }
 exports_no_symbol() { refuses grep -qE "$1" <(nm -g --defined-only "$2" 2>/dev/null); }
 same_hash() { cmp -s <(grep embedded_hash "$1") <(grep embedded_hash "$2"); }
 
-echo '1..10'
+echo '1..11'
 check 'libattn.a parses no YAML' has_no_symbol ' yaml_' out/lib/libattn.a
 check "libattn.a shows none of libtcc's names" exports_no_symbol ' (tcc_new|tcc_compile_string|vtop|next|skip)$' \
     out/lib/libattn.a
 check 'libattn.a brings libtcc' grep -q ' t tcc_compile_string$' <(nm out/lib/libattn.a 2>/dev/null)
 check 'attngen-emit has no libtcc' has_no_symbol ' tcc_' "$ATTNGEN_EMIT"
+check 'make says that there is no compiler, before headers' fails 2 'missing: the compiler no-compiler:' make have-deps CC=no-compiler
 
 cd "$dir" || exit 1
 mkdir t
