@@ -328,7 +328,7 @@ static void test_killed(void **state)
         assert_true(child >= 0);
         if (child == 0)
             write_on(p, names);
-        usleep((useconds_t)dice(&seed, known > 1 ? 3000 : 30000)); /* on a busy machine the first rows take long */
+        usleep((useconds_t)dice(&seed, known > 1 ? 3000 : 30000 * (w + 1))); /* on a busy machine the first rows take long */
         assert_int_equal(kill(child, SIGKILL), 0);
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);

@@ -215,7 +215,7 @@ static void messages(void **state)
     refuse(p, p->wrapper, undefined, "bad", "bad.c:2:", "error: 'y' undeclared");
     fail_at(p, p->wrapper, "#include <nothing.h>\n", "bad", "bad.c:1:10: fatal error: nothing.h", "");
     fail_at(p, p->wrapper, good, "other", "other.c: error: no function other; expected other and other_workspace", "");
-    fail_at(p, p->wrapper, "int bad(void) { return missing(); } long bad_workspace(void) { return 0; }", "bad",
+    fail_at(p, p->wrapper, "int missing(void); int bad(void) { return missing(); } long bad_workspace(void) { return 0; }", "bad",
             "bad.c: error: the compiled kernel cannot be loaded: ", "missing");
     fail_at(p, "/nonexistent/cc", good, "good", "/nonexistent/cc: error: cannot be run: No such file",
             "expected a C compiler, gcc or clang, in $CC or as cc");
