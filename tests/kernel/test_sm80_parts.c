@@ -359,7 +359,6 @@ static void test_sums(void **state)
         const struct card_argument args[] = {{sizeof m, &m}};
         card_run(&s->card, program, "sums", ITEMS, args, 1);
         card_read(&s->card, m, out, sizeof out);
-        s->card.cl->api.clReleaseProgram(program);
         for (int n = 0; n < COUNT; n++)
             if (out[n] != cases[i].expected)
                 fail_msg("head_dim %d, element %d: %.0f, not %.0f", cases[i].dim, n, (double)out[n], (double)cases[i].expected);
