@@ -7,6 +7,9 @@
  *     bench_amx emit DIRECTORY VARIANT...         writes DIRECTORY/VARIANT.c as libtcc gets them
  *     bench_amx N SECONDS THREADS FILE...         the same of such files, so that kernels of before and after a change take turns
  *
+ * Features of a variant are a softcap of 30, a slope of 1/16, a bias and a mask with a number for each pair of rows, of which the
+ * mask hides every tenth, and a window of 256 keys, or as many as ATTN_WINDOW says; their GFLOP/s count the products of the window
+ * alone.
  * Without arguments: 4096 20 1, and the variants of `usual` below. What it is not: a comparison with others; bench_cpu.py times
  * PyTorch and others in turn with it. */
 #include <math.h>
@@ -109,6 +112,57 @@ static void *data(enum dtype type, size_t n, uint64_t seed)
     return at;
 }
 
+/* What features take: numbers for each row of each head of a sample, and a window of so many keys. */
+static int64_t window_keys(void)
+{
+    const char *asked = getenv("ATTN_WINDOW");
+    return asked ? atoll(asked) : 256;
+}
+static int set_features(struct contender *c, int64_t n, int heads)
+{
+    static float slopes[THREADS_MAX];
+    struct attn_features *f = &c->features;
+    const int64_t stride[4] = {n * n * heads, n * n, n, 1};
+    const enum dtype bias = variant_dtype_bias(&c->v);
+    for (int h = 0; h < THREADS_MAX; h++)
+        slopes[h] = 0.0625f;
+    f->k_scales = f->v_scales = &scale;
+    f->softcap = 30, f->slopes = slopes;
+    f->window[0] = window_keys() - 1, f->window[1] = 0;
+    memcpy(f->bias_stride, stride, sizeof stride);
+    memcpy(f->mask_stride, stride, sizeof stride);
+    if (c->v.field[F_BIAS] && !(f->bias = data(bias, (size_t)stride[0], 5)))
+        return -1;
+    uint8_t *mask = c->v.field[F_MASK] ? aligned_alloc(64, (size_t)(stride[0] + 63) / 64 * 64) : NULL;
+    uint64_t state = 6;
+    for (int64_t i = 0; mask && i < stride[0]; i++)
+        mask[i] = random_below(&state, 10) > 0;
+    f->mask = mask;
+    return c->v.field[F_MASK] && !mask ? -1 : 0;
+}
+
+/* How many keys query i of n sees, and the first of them. */
+static int64_t keys_of(const struct contender *c, int64_t i, int64_t *first)
+{
+    const int64_t n = c->args.kv_len, end = c->v.field[F_CAUSAL] || c->v.field[F_WINDOW] ? i + 1 : n;
+    *first = c->v.field[F_WINDOW] && i - c->features.window[0] > 0 ? i - c->features.window[0] : 0;
+    return end - *first;
+}
+
+/* What the features make of a score of the first head. */
+static double changed(const struct contender *c, int64_t i, int64_t j, double score)
+{
+    const struct attn_features *f = &c->features;
+    const int64_t at = i * c->args.kv_len + j;
+    if (c->v.field[F_SOFTCAP])
+        score = (double)f->softcap * tanh(score / (double)f->softcap);
+    if (c->v.field[F_BIAS])
+        score += (double)dtype_load(variant_dtype_bias(&c->v), f->bias, at);
+    if (c->v.field[F_ALIBI])
+        score -= (double)f->slopes[0] * fabs((double)(i - j));
+    return c->v.field[F_MASK] && !f->mask[at] ? -INFINITY : score;
+}
+
 /* The text of an emitted file; NULL if it cannot be read. */
 static char *read_text(const char *path)
 {
@@ -172,13 +226,16 @@ static int open_contender(struct contender *c, const struct gen *gen, const char
         c->args.q_stride[i] = c->args.o_stride[i] = stride;
         c->args.k_stride[i] = c->args.v_stride[i] = stride / dtype_values(kv);
     }
-    c->features.k_scales = c->features.v_scales = &scale;
+    if (set_features(c, n, per))
+        return fail(name, "out of memory");
     c->args.features = &c->features;
     int64_t bytes = c->kernel.workspace(&c->args);
     for (int t = 0; t < threads; t++)
         if (!(c->workspace[t] = aligned_alloc(4096, (size_t)((bytes + 4095) / 4096 * 4096))))
             return fail(name, "out of memory");
     c->flops = 4.0 * (double)d * (double)n * (double)n * per / (c->v.field[F_CAUSAL] ? 2 : 1);
+    if (c->v.field[F_WINDOW])
+        c->flops = 4.0 * (double)d * (double)n * (double)(n < window_keys() ? n : window_keys()) * per;
     return 0;
 }
 
@@ -305,20 +362,20 @@ static double largest_error(const struct contender *c)
     dtype_load_row(kv, c->args.k, 0, (int)(n * d), k);
     dtype_load_row(kv, c->args.v, 0, (int)(n * d), v);
     for (int64_t t = 0; t < 33; t++) {
-        int64_t i = t * (n - 1) / 32, keys = c->v.field[F_CAUSAL] ? i + 1 : n;
+        int64_t i = t * (n - 1) / 32, first, end = keys_of(c, i, &first) + first;
         double top = -1e300, sum = 0;
-        for (int64_t j = 0; j < keys; j++) {
+        for (int64_t j = first; j < end; j++) {
             p[j] = 0;
             for (int64_t e = 0; e < d; e++)
                 p[j] += (double)dtype_load(type, c->args.q, i * d + e) * (double)k[j * d + e];
-            p[j] *= (double)c->args.scale * times;
+            p[j] = changed(c, i, j, p[j] * (double)c->args.scale * times);
             top = p[j] > top ? p[j] : top;
         }
-        for (int64_t j = 0; j < keys; j++)
+        for (int64_t j = first; j < end; j++)
             sum += p[j] = exp(p[j] - top);
         for (int64_t e = 0; e < d; e++) {
             double x = 0;
-            for (int64_t j = 0; j < keys; j++)
+            for (int64_t j = first; j < end; j++)
                 x += p[j] * (double)v[j * d + e] * times;
             double error = fabs(x / sum - (double)dtype_load(type, c->args.o, i * d + e));
             if (!(error <= worst))
