@@ -566,6 +566,13 @@ static double pack_tiles_cycles(const struct shape *s, const struct operands *o,
     return elements * (o->key_parts > 1 ? 1.05 : 0.25) + keys * (row + narrow) + 2 * bytes / read_rate(cpu, bytes) + 1800;
 }
 
+/* Whether features change scores while a table reads them (INSIDE in woven.sizes.t). */
+static bool changes_inside(const struct variant *v)
+{
+    const int32_t *f = v->field;
+    return f[F_TABLE] && !f[F_SPLIT] && !f[F_SERIAL] && !f[F_INVARIANT] && !(f[F_BIAS] && f[F_MASK]);
+}
+
 /* A group of 32 rows by a block of 64 keys. A product takes 16 cycles and waits for its tiles; of the exponentials, only the part
  * that products do not hide counts, where there is a pipeline. Constants are fitted to timings of the same 371 problems. */
 static double block_cycles(const struct variant *v, const struct shape *s, const struct operands *o, bool alone)
@@ -576,8 +583,10 @@ static double block_cycles(const struct variant *v, const struct shape *s, const
     const double products =
         o->parts * o->key_parts * 8 * o->d / 32 + (o->value_parts + o->parts - 1) * 4 * columns + 4 * o->parts;
     const double exponentials = o->parts > 1 ? 1060 : v->field[F_TABLE] ? 620 : 900;
-    /* What is done to scores beside is done in a pass over 128 vectors, beside no product. Alone nothing hides latency. */
-    const double modified = s->modify > 0 ? 128 * (2 + s->modify / 2) : 0, latency = alone ? (o->parts > 1 ? 300 : 1300) : 0;
+    /* What features do to scores is woven into products where a table reads them; else it is done in a pass over 128 vectors,
+     * beside no product. Alone nothing hides latency. */
+    const double pass = changes_inside(v) ? 14 * s->modify : 128 * (2 + s->modify / 2);
+    const double modified = s->modify > 0 ? pass : 0, latency = alone ? (o->parts > 1 ? 300 : 1300) : 0;
     return 18.6 * products + waits + exponentials + modified + latency;
 }
 

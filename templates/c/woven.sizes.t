@@ -60,7 +60,28 @@
 % let AT_PROBS = AT_SCORES + 8*W*W
 % let ONES = AT_PROBS + PARTS*4*W*W
 % let FACTOR = ONES + W*W
-% let SPACE = FACTOR + W
+%# Keys that a row does not see are hidden among exponentials where these are words, but where bits are a promise, as scores are.
+% let CUTS_WORDS = TABLE and not INVARIANT and not SPLIT ? 1 : 0
+%# Where a table makes exponentials, what changes scores does so while these are read for it (INSIDE, woven_inside.micro), unless bits are a
+%# promise: other kernels round in another order. One trip reads one tensor, so that beside a bias a mask has a pass of its own, and so has all else.
+%# READS: which one, of how many lines for a row; V: rows whose words are computed side by side; BY_KEYS: each 16 keys have a summand of their own.
+% let INSIDE = MODIFY and TABLE and not SPLIT and not INVARIANT and not SERIAL and not (MASK and BIAS != "none") ? 1 : 0
+% let READS = INSIDE and (MASK or BIAS != "none") ? 1 : 0
+% let TC = MASK ? "u8" : TB
+% let READ_LINE = BIAS == "none" ? 64 : 64/type_bytes(TB)
+% let READ_LINES = KEYS/READ_LINE
+% let V = SOFTCAP or KEYED and ALIBI ? min(U, 2) : U
+% let BY_KEYS = KEYED or ALIBI and CAUSAL ? 1 : 0
+% let CHANGES = FACTOR + W
+% let TERMS = CHANGES + 6
+% let FACTORS = 11
+% let SUMMANDS = FACTORS + 4
+% let DISTANCES = SUMMANDS + 4
+%# 128 to a power of two, times log2(e).
+% let WORD_UNIT = "184.664965f"
+% let AT_ROWS = CHANGES + W
+% let AT_COLUMNS = AT_ROWS + MR
+% let SPACE = INSIDE ? (ALIBI ? AT_COLUMNS + KEYS : AT_ROWS) : FACTOR + W
 %# Of a group of queries.
 % let KBLOCK = KEYS*LDK
 % let PLANE = CT*2*W*W
@@ -200,6 +221,21 @@
 % else
 % micro trip with SUMS = 0
 % end
+% if READS
+% if AHEAD_ROWS
+% micro trip_beside_ahead as trip_changed
+% else
+% micro trip_beside as trip_changed
+% end
+% micro words_beside as words_changed
+% elif INSIDE
+% if AHEAD_ROWS
+% micro trip_changed_ahead as trip_changed
+% else
+% micro trip_changed
+% end
+% micro words_changed
+% end
 % if not TABLE or not ROWWISE
 % micro trip as trip_lse with SUMS = 1
 % end
@@ -287,6 +323,9 @@
 % micro modify_masked
 % elif MODIFY
 % micro modify_plain
+% end
+% if CUTS_WORDS
+% micro cut_words
 % end
 % if WINDOW or SPLIT
 % micro cut_block

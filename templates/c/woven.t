@@ -73,6 +73,9 @@ struct group {
 % else
     float base;                /* m, what exponents are relative to */
 % end
+% if INSIDE
+    int64_t changed, unchanged; /* blocks whose scores may be changed while they are read: [changed, unchanged) */
+% end
 % if ROUGH
     int fine;                  /* whether the smallest parts of keys might count */
 % end
@@ -100,6 +103,9 @@ struct head {
     int exact;                      /* every group is done exactly */
 % if THIRDS
     int64_t *thirds;                /* whose third parts of keys are packed: the number of a sequence and a KV head */
+% end
+% if INSIDE
+    int inside;                     /* whether scores may be changed while they are read */
 % end
 % if BOUNDED
     float ends[3];                  /* from where to where scores may be, and what stands for those that are no numbers */
@@ -133,6 +139,10 @@ static int64_t until_join(int64_t last, int64_t now, int lse)
 % end
 % if MODIFY
 % include "c/woven_modify.t"
+
+% end
+% if INSIDE
+% include "c/woven_inside.t"
 
 % end
 % if not SPLIT
@@ -195,6 +205,9 @@ static int open_group(const struct head *x, struct group *g, float *room, float 
     g->fine = !(bound < 192.0f); /* 2^-17 of such a score is half of what an LSE may be off */
     if (g->fine)
         pack_thirds(x);
+% end
+% if INSIDE
+    find_changed(x, g${SOFTCAP ? ", bound" : ""});
 % end
 % if SOFTCAP and (not ROWWISE or BOUNDED)
     if (bound > x->a->features->softcap * 1.4441f)
@@ -314,7 +327,7 @@ static int advance(const struct head *x, struct walk *k)
 
 /* What there is to do for three blocks, one after another: the products of the last one with the values at v, the exponentials of this
  * one, the scores of the next one with the keys at k. */
-static void step(float *space, const struct group *last, const float *v, const struct group *now, const struct group *next, const float *k, int lse${KEYED ? ", const float *side" : ""}${THIRDS ? ", const float *thirds" : ""})
+static void step(float *space, const struct group *last, const float *v, const struct group *now, const struct group *next, const float *k, int lse${KEYED ? ", const float *side" : ""}${THIRDS ? ", const float *thirds" : ""}${INSIDE ? ", const struct reading *r" : ""})
 {
     if (last)
         values(space, v, last->o);
@@ -324,7 +337,13 @@ static void step(float *space, const struct group *last, const float *v, const s
     if (now)
         words(space);
 % elif TABLE
+% if INSIDE
+    if (now && r->inside)
+        words_changed(r->at${READS ? ", r->beside, r->ld" : ""});
+    else if (now && !lse)
+% else
     if (now && !lse)
+% end
         words(space${KEYED ? ", side" : ""});
     else if (now)
         exponentials(space, now->parts, now->state${KEYED ? ", side" : ""});
@@ -355,6 +374,9 @@ static void attend(const struct head *x, struct walk *k)
     struct group *last = 0, *now = 0, *next = 0;
     int64_t last_block = 0, now_block = 0, next_block = 0;
     float *space = x->w->trip${SERIAL ? "" : ", *at["}${SERIAL ? "" : 7 + KEYED}${SERIAL ? "" : "]"};
+% if INSIDE
+    struct reading reading = {at, 0${READS ? ", 0, 0" : ""}};
+% end
     k->busy[0] = k->busy[1] = 0;
     for (k->rooms = 0; k->rooms < ${GROUPS + 2}; k->rooms++)
         k->room[k->rooms] = x->w->groups + k->rooms * ${GROUP_ALL};
@@ -374,6 +396,9 @@ static void attend(const struct head *x, struct walk *k)
 % else
     space[${FACTOR + 2}] = x->hidden;
 % end
+% end
+% if INSIDE
+    begin_changes(x, space);
 % end
 % if not SERIAL
     at[5] = space;
@@ -397,7 +422,7 @@ static void attend(const struct head *x, struct walk *k)
 % end
         int64_t n = 1;
 % if not MODIFY
-        if (next && next == now && next == last && next_block == last_block + 2 && next_block == now_block + 1 && next_block >= next->whole${BOUNDED ? " && !next->wild" : ""})
+        if (next && next == now && next == last && next_block == last_block + 2 && next_block == now_block + 1 && ${CUTS_WORDS ? "now" : "next"}_block >= next->whole${BOUNDED ? " && !next->wild" : ""})
             n = most(1, least(k->stop, next->unwhole) - next_block);
 % if ROWWISE
         n = least(n, until_join(last_block, now_block, lse));
@@ -418,11 +443,17 @@ static void attend(const struct head *x, struct walk *k)
 % if KEYED
         at[7] = x->w->side + now_block * ${SIDE};
 % end
+% if INSIDE
+        reading.inside = now && is_changed(now, now_block);
+% end
         if (next && now && last${ROUGH ? " && !next->fine" : ""}${ROWWISE and TABLE ? " && !lse" : ""}) {
             struct group *g = next;
             int64_t n = 1;
-% if not MODIFY
-            if (g == last && g == now && next_block == last_block + 2 && next_block == now_block + 1 && next_block >= g->whole${BOUNDED ? " && !g->wild" : ""})
+% if INSIDE
+            if (reading.inside && g == last && g == now && next_block == last_block + 2 && next_block == now_block + 1 && now_block >= g->whole)
+                n = most(1, least(least(k->stop, g->unwhole), g->unchanged) - next_block);
+% elif not MODIFY
+            if (g == last && g == now && next_block == last_block + 2 && next_block == now_block + 1 && ${CUTS_WORDS ? "now" : "next"}_block >= g->whole${BOUNDED ? " && !g->wild" : ""})
                 n = (k->stop < g->unwhole ? k->stop : g->unwhole) - next_block;
             if (n < 1)
                 n = 1;
@@ -440,6 +471,12 @@ static void attend(const struct head *x, struct walk *k)
 % end
             for (int64_t left = n; left > 0; fresh = 0) {
                 int64_t m = fetch_by(k, fresh ? 1 : left, at, &stride);
+% if INSIDE
+                if (reading.inside) {
+                    read_block(x, now, now_block + n - left, space${READS ? ", &reading" : ""});
+                    trip_changed(at, m, stride, fresh ? 0 : ${W}${READS ? ", reading.beside" : ""}${READS ? ", reading.ld" : ""});
+                } else
+% end
                 trip(at, m, stride, fresh ? 0 : ${W});
                 left -= m, at[0] += m * ${KBLOCK}, at[2] += m * ${VBLOCK};
             }
@@ -451,12 +488,23 @@ static void attend(const struct head *x, struct walk *k)
 % else
             if (lse)
                 trip_lse(at, n);
+% if INSIDE
+            else if (reading.inside) {
+                read_block(x, now, now_block, space${READS ? ", &reading" : ""});
+                trip_changed(at, n${READS ? ", reading.beside, reading.ld" : ""});
+            }
+% end
             else
                 trip(at, n);
 % end
             k->block += n - 1, next_block += n - 1, now_block += n - 1, last_block += n - 1;
-        } else
-            step(space, last, at[2], now, next, at[0], lse${KEYED ? ", at[7]" : ""}${THIRDS ? ", x->w->thirds + next_block * " : ""}${THIRDS ? TBLOCK : ""});
+        } else {
+% if INSIDE
+            if (reading.inside)
+                read_block(x, now, now_block, space${READS ? ", &reading" : ""});
+% end
+            step(space, last, at[2], now, next, at[0], lse${KEYED ? ", at[7]" : ""}${THIRDS ? ", x->w->thirds + next_block * " : ""}${THIRDS ? TBLOCK : ""}${INSIDE ? ", &reading" : ""});
+        }
 % end
 % if ROWWISE
         if (last && (last_block + 1) % ${JOINS} == 0 && last_block + 1 < last->end)
@@ -468,7 +516,10 @@ static void attend(const struct head *x, struct walk *k)
             close_group(x, last, 0);
             k->room[k->rooms++] = last->room;
         }
-% if MODIFY
+% if INSIDE
+        if (next && !is_changed(next, next_block))
+            modify(x, next, next_block, space${UNBOUNDED ? ", next->base + " : ""}${UNBOUNDED ? (NATURAL ? "69.0f" : "100.0f") : ""}${LEAST ? ", space[" : ""}${LEAST ? FACTOR + 2 : ""}${LEAST ? "]" : ""});
+% elif MODIFY
         if (next)
             modify(x, next, next_block, space${UNBOUNDED ? (ROWWISE ? ", " : ", next->base + ") : ""}${UNBOUNDED ? (NATURAL ? "69.0f" : "100.0f") : ""}${LEAST ? ", space[" : ""}${LEAST ? FACTOR + 2 : ""}${LEAST ? "]" : ""});
 % end
@@ -476,7 +527,13 @@ static void attend(const struct head *x, struct walk *k)
         if (next && next->wild)
             keep_within(space, x->ends, ${MR});
 % end
+% if CUTS_WORDS
+        if (now && !lse && (now_block < now->whole || now_block >= now->unwhole))
+            hide_words(x, now, now_block, space);
+        if (next && lse && (next_block < next->whole || next_block >= next->unwhole))
+% else
         if (next && (next_block < next->whole || next_block >= next->unwhole))
+% end
             hide(x, next, next_block, space);
         last = now, last_block = now_block, now = next, now_block = next_block;
         k->busy[0] = last, k->busy[1] = now;

@@ -10,6 +10,15 @@
     head.scale = a->scale${TIMES_SCALE_UNIT};
     head.steep = (a->scale < 0 ? -a->scale : a->scale) * ${KEYED ? "2.88539008f" : "1.44269504f"};
     head.hidden = MINUS_INFINITY;
+% if INSIDE
+    head.inside = !a->lse && head.steep > 1e-30f && head.steep < 1e30f;
+% if READS
+    head.inside = head.inside && a->features->${MASK ? "mask" : "bias"}_stride[3] == 1;
+% end
+% if SOFTCAP
+    head.inside = head.inside && a->features->softcap < 1e30f${KEYED ? "" : " && head.steep > 1e-4f * a->features->softcap && head.steep < 1e3f * a->features->softcap"};
+% end
+% end
 % else
     head.factor = a->scale${TIMES_UNIT};${WHY_UNIT}
     if (head.factor == 0.0f)

@@ -21,27 +21,13 @@ static int is_straight(const struct head *x, const struct group *g)
 static int32_t within_block(int64_t key) { return key < -${2*MR} ? -${2*MR} : key > ${2*KEYS} ? ${2*KEYS} : (int32_t)key; }
 
 % end
-/* Hides, among the scores of a block in `space`, those of keys that a row does not see. */
-static void hide(const struct head *x, const struct group *g, int64_t block, float *space)
+/* Which keys of a block the first row does not see, and how that changes from row to row, as cut_block takes it. */
+static void find_edges(const struct head *x, const struct group *g, int64_t block, int32_t *edge)
 {
     const struct sequence *s = x->s;
     int64_t j = block * ${KEYS}, first = ${BESIDE ? "query_of(x, g, 0)" : "g->i0"} + s->offset - j;
-    int32_t edge[${WINDOW or SPLIT ? "5" : "3"}]${WINDOW or SPLIT ? " = {0}" : ""};
-    if (block >= g->whole && block < g->unwhole)
-        return;
-% if BESIDE and (CAUSAL or WINDOW)
-    if (!is_straight(x, g) && s->q_len > 1) {
-        for (int64_t r = 0; r < g->rows; r++) {
-            int64_t begin = first_key(s, query_of(x, g, r)) - j, end = end_key(s, query_of(x, g, r)) - j;
-            float *row = space + ${AT_SCORES} + r / ${W} * ${W*W} + r % ${W} * ${W};
-            for (int64_t c = 0; c < ${KEYS}; c++)
-                if (c < begin || c >= end)
-                    row[c / ${W} * ${2*W*W} + c % ${W}] = space[${FACTOR + 2}];
-        }
-        return;
-    }
-% end
 % if WINDOW or SPLIT
+    edge[1] = edge[3] = edge[4] = 0;
     edge[0] = edge[2] = (int32_t)most(-${2*MR}, least(${2*KEYS}, s->keys - j));
 % else
     edge[0] = edge[2] = within_block(s->keys - j), edge[1] = ${CAUSAL};
@@ -58,6 +44,44 @@ static void hide(const struct head *x, const struct group *g, int64_t block, flo
 % else
     (void)first;
 % end
+}
+
+% if CUTS_WORDS
+/* Hides, among the exponentials of a block in `space`, those of keys that a row does not see. */
+static void hide_words(const struct head *x, const struct group *g, int64_t block, float *space)
+{
+    int32_t edge[${WINDOW ? "5" : "3"}];
+    if (block >= g->whole && block < g->unwhole)
+        return;
+    find_edges(x, g, block, edge);
+% if WINDOW
+    edge[3]--;
+% end
+    cut_words(space + ${AT_PROBS}, edge);
+}
+
+% end
+/* Hides, among the scores of a block in `space`, those of keys that a row does not see. */
+static void hide(const struct head *x, const struct group *g, int64_t block, float *space)
+{
+    int32_t edge[${WINDOW or SPLIT ? "5" : "3"}];
+    if (block >= g->whole && block < g->unwhole)
+        return;
+% if BESIDE and (CAUSAL or WINDOW)
+    const struct sequence *s = x->s;
+    int64_t j = block * ${KEYS};
+    if (!is_straight(x, g) && s->q_len > 1) {
+        for (int64_t r = 0; r < g->rows; r++) {
+            int64_t begin = first_key(s, query_of(x, g, r)) - j, end = end_key(s, query_of(x, g, r)) - j;
+            float *row = space + ${AT_SCORES} + r / ${W} * ${W*W} + r % ${W} * ${W};
+            for (int64_t c = 0; c < ${KEYS}; c++)
+                if (c < begin || c >= end)
+                    row[c / ${W} * ${2*W*W} + c % ${W}] = space[${FACTOR + 2}];
+        }
+        return;
+    }
+% end
+    find_edges(x, g, block, edge);
 % if WINDOW or SPLIT
     cut_block(space, edge);
 % else

@@ -210,6 +210,76 @@ static void test_features(void **state)
     gen_close(g);
 }
 
+/* ---- features that change scores while a table reads them: blocks that all rows see whole, and no LSE ---- */
+
+static const char *const insiders[] = {
+    "attn_bf16_d16_softcap_on_amx_q64k1024_r32x4u4_table",
+    "attn_bf16_d8_causal_softcap_alibi_on_amx_q32k64_r32x4u1_table",
+    "attn_bf16_d16v24_alibi_on_amx_q512k1024_r32x4u4_table",
+    "attn_bf16_d8_causal_alibi_sink_on_amx_q64k64_r32x4u2_table",
+    "attn_bf16_d16_window_alibi_paged_on_amx_q64k128_r32x4u4_table",
+    "attn_bf16_d16_mask_on_amx_q512k1024_r32x4u4_table",
+    "attn_bf16_d8_causal_softcap_mask_alibi_on_amx_q64k64_r32x4u4_table",
+    "attn_bf16_d16_window_biasbf16_on_amx_q64k64_r32x4u4_table",
+    "attn_bf16_d16_causal_biasf32_sink_on_amx_q512k1024_r32x4u2_table",
+    "attn_bf16_d8_softcap_biasf16_alibi_packed_on_amx_q64k64_r32x4u4_table",
+    "attn_bf16_kvint8_d16_softcap_biasbf16_on_amx_q64k64_r32x4u4_table",
+    "attn_bf16_kvfp8_d16_causal_mask_alibi_on_amx_q64k64_r32x4u4_table",
+    "attn_bf16_kvq8_0_d32_alibi_on_amx_q64k64_r32x4u2_table",
+    "attn_bf16_kvq4_0_d32_softcap_mask_on_amx_q32k64_r32x4u4_table",
+};
+
+static void test_inside(void **state)
+{
+    static const struct {
+        const char *what;
+        int64_t heads, q_len, kv_len, offset;
+        float scale;
+        bool top_left, lse;
+    } cases[] = {
+        {"whole tiles", 2, 64, 256, 0, 0, false, false},
+        {"rows and keys that end inside a tile", 2, 70, 215, 0, 0, false, false},
+        {"rows before and behind all keys", 1, 96, 192, 31, 0, true, false},
+        {"a scale below 0", 1, 40, 200, 0, -0.3f, false, false},
+        {"a scale that leaves no score small", 1, 40, 200, 0, 6, false, false},
+        {"next to no scale", 1, 40, 200, 0, 1e-40f, false, false},
+        {"with an LSE", 1, 40, 200, 0, 0, false, true},
+    };
+    (void)state;
+    const uint64_t seed = test_seed();
+    struct gen *g;
+    struct gen_error err;
+    int failures = 0;
+    if (!has_tcc())
+        skip();
+    assert_int_equal(gen_open(&g, &err), 0);
+    for (size_t i = 0; i < sizeof insiders / sizeof *insiders; i++) {
+        struct loaded k;
+        double most = 0;
+        load(g, insiders[i], &k);
+        for (size_t s = 0; s < sizeof cases / sizeof *cases; s++) {
+            struct trial_result result;
+            const struct trial_shape shape = {.what = cases[s].what,
+                                              .batch = 1,
+                                              .heads = cases[s].heads,
+                                              .kv_heads = 1,
+                                              .q_len = cases[s].q_len,
+                                              .kv_len = cases[s].kv_len,
+                                              .offset = cases[s].offset,
+                                              .top_left = cases[s].top_left,
+                                              .no_lse = !cases[s].lse,
+                                              .scale = cases[s].scale};
+            if (trial_all(&k.v, &shape, &k.kernel, 0, seed + 100 * i + s, &result, &err) != 0 && failures++ < 20)
+                print_message("# %s: %s: %s\n", insiders[i], shape.what, err.text);
+            most = result.check.bound > 0 ? fmax(most, result.check.error / result.check.bound) : most;
+        }
+        print_message("# %s: error over bound at most %.2f\n", insiders[i], most);
+        dlclose(k.object);
+    }
+    assert_int_equal(failures, 0);
+    gen_close(g);
+}
+
 /* ---- scores that are far from the products ---- */
 
 enum { ROWS = 35, KEYS = 150, DIM = 24 };
@@ -522,8 +592,9 @@ static void test_widened_rows(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_features), cmocka_unit_test(test_far_scores),
-                                       cmocka_unit_test(test_visits),   cmocka_unit_test(test_small_parts),
-                                       cmocka_unit_test(test_scales),   cmocka_unit_test(test_widened_rows)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_features), cmocka_unit_test(test_inside),
+                                       cmocka_unit_test(test_far_scores), cmocka_unit_test(test_visits),
+                                       cmocka_unit_test(test_small_parts), cmocka_unit_test(test_scales),
+                                       cmocka_unit_test(test_widened_rows)};
     return cmocka_run_group_tests_name("woven", tests, NULL, NULL);
 }
