@@ -70,18 +70,22 @@
 % let TC = MASK ? "u8" : TB
 % let READ_LINE = BIAS == "none" ? 64 : 64/type_bytes(TB)
 % let READ_LINES = KEYS/READ_LINE
-% let V = SOFTCAP or KEYED and ALIBI ? min(U, 2) : U
+% let V = SOFTCAP and BIAS != "none" ? 1 : SOFTCAP or KEYED and ALIBI ? min(U, 2) : U
+%# Whether scores under a softcap may be of any size there: other features beside need the registers.
+% let REACHES = INSIDE and SOFTCAP and not ALIBI and not KEYED ? 1 : 0
 % let BY_KEYS = KEYED or ALIBI and CAUSAL ? 1 : 0
 % let CHANGES = FACTOR + W
 % let TERMS = CHANGES + 6
 % let FACTORS = 11
 % let SUMMANDS = FACTORS + 4
 % let DISTANCES = SUMMANDS + 4
+% let PIECES = DISTANCES + 4
 %# 128 to a power of two, times log2(e).
 % let WORD_UNIT = "184.664965f"
 % let AT_ROWS = CHANGES + W
 % let AT_COLUMNS = AT_ROWS + MR
-% let SPACE = INSIDE ? (ALIBI ? AT_COLUMNS + KEYS : AT_ROWS) : FACTOR + W
+% let AT_PIECES = AT_ROWS
+% let SPACE = INSIDE ? (ALIBI ? AT_COLUMNS + KEYS : REACHES ? AT_PIECES + 8*W : AT_ROWS) : FACTOR + W
 %# Of a group of queries.
 % let KBLOCK = KEYS*LDK
 % let PLANE = CT*2*W*W
@@ -223,18 +227,25 @@
 % end
 % if READS
 % if AHEAD_ROWS
-% micro trip_beside_ahead as trip_changed
+% micro trip_beside_ahead as trip_changed with FAR = 0
 % else
-% micro trip_beside as trip_changed
+% micro trip_beside as trip_changed with FAR = 0
 % end
-% micro words_beside as words_changed
+% micro words_beside as words_changed with FAR = 0
 % elif INSIDE
 % if AHEAD_ROWS
-% micro trip_changed_ahead as trip_changed
+% micro trip_changed_ahead as trip_changed with FAR = 0
 % else
-% micro trip_changed
+% micro trip_changed with FAR = 0
 % end
-% micro words_changed
+% micro words_changed with FAR = 0
+% end
+% if REACHES and READS
+% micro trip_beside_ahead as trip_far with FAR = 1
+% micro words_beside as words_far with FAR = 1
+% elif REACHES
+% micro trip_changed_ahead as trip_far with FAR = 1
+% micro words_changed as words_far with FAR = 1
 % end
 % if not TABLE or not ROWWISE
 % micro trip as trip_lse with SUMS = 1

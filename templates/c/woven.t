@@ -73,6 +73,9 @@ struct group {
 % else
     float base;                /* m, what exponents are relative to */
 % end
+% if REACHES
+    int far;                   /* whether scores may be so large that tanh needs more than five terms */
+% end
 % if INSIDE
     int64_t changed, unchanged; /* blocks whose scores may be changed while they are read: [changed, unchanged) */
 % end
@@ -339,7 +342,7 @@ static void step(float *space, const struct group *last, const float *v, const s
 % elif TABLE
 % if INSIDE
     if (now && r->inside)
-        words_changed(r->at${READS ? ", r->beside, r->ld" : ""});
+        words_inside(r);
     else if (now && !lse)
 % else
     if (now && !lse)
@@ -375,7 +378,7 @@ static void attend(const struct head *x, struct walk *k)
     int64_t last_block = 0, now_block = 0, next_block = 0;
     float *space = x->w->trip${SERIAL ? "" : ", *at["}${SERIAL ? "" : 7 + KEYED}${SERIAL ? "" : "]"};
 % if INSIDE
-    struct reading reading = {at, 0${READS ? ", 0, 0" : ""}};
+    struct reading reading = {.at = at};
 % end
     k->busy[0] = k->busy[1] = 0;
     for (k->rooms = 0; k->rooms < ${GROUPS + 2}; k->rooms++)
@@ -473,8 +476,8 @@ static void attend(const struct head *x, struct walk *k)
                 int64_t m = fetch_by(k, fresh ? 1 : left, at, &stride);
 % if INSIDE
                 if (reading.inside) {
-                    read_block(x, now, now_block + n - left, space${READS ? ", &reading" : ""});
-                    trip_changed(at, m, stride, fresh ? 0 : ${W}${READS ? ", reading.beside" : ""}${READS ? ", reading.ld" : ""});
+                    read_block(x, now, now_block + n - left, space, &reading);
+                    trip_inside(&reading, m, stride, fresh ? 0 : ${W});
                 } else
 % end
                 trip(at, m, stride, fresh ? 0 : ${W});
@@ -490,8 +493,8 @@ static void attend(const struct head *x, struct walk *k)
                 trip_lse(at, n);
 % if INSIDE
             else if (reading.inside) {
-                read_block(x, now, now_block, space${READS ? ", &reading" : ""});
-                trip_changed(at, n${READS ? ", reading.beside, reading.ld" : ""});
+                read_block(x, now, now_block, space, &reading);
+                trip_inside(&reading, n, 0, ${W});
             }
 % end
             else
@@ -501,7 +504,7 @@ static void attend(const struct head *x, struct walk *k)
         } else {
 % if INSIDE
             if (reading.inside)
-                read_block(x, now, now_block, space${READS ? ", &reading" : ""});
+                read_block(x, now, now_block, space, &reading);
 % end
             step(space, last, at[2], now, next, at[0], lse${KEYED ? ", at[7]" : ""}${THIRDS ? ", x->w->thirds + next_block * " : ""}${THIRDS ? TBLOCK : ""}${INSIDE ? ", &reading" : ""});
         }

@@ -15,9 +15,6 @@
 % if READS
     head.inside = head.inside && a->features->${MASK ? "mask" : "bias"}_stride[3] == 1;
 % end
-% if SOFTCAP
-    head.inside = head.inside && a->features->softcap < 1e30f${KEYED ? "" : " && head.steep > 1e-4f * a->features->softcap && head.steep < 1e3f * a->features->softcap"};
-% end
 % end
 % else
     head.factor = a->scale${TIMES_UNIT};${WHY_UNIT}

@@ -225,6 +225,8 @@ static const char *const insiders[] = {
     "attn_bf16_d8_softcap_biasf16_alibi_packed_on_amx_q64k64_r32x4u4_table",
     "attn_bf16_kvint8_d16_softcap_biasbf16_on_amx_q64k64_r32x4u4_table",
     "attn_bf16_kvfp8_d16_causal_mask_alibi_on_amx_q64k64_r32x4u4_table",
+    "attn_bf16_d8_causal_softcap_biasbf16_on_amx_q64k64_r32x4u4_table",
+    "attn_bf16_d16_softcap_mask_on_amx_q32k64_r32x4u4_table",
     "attn_bf16_kvq8_0_d32_alibi_on_amx_q64k64_r32x4u2_table",
     "attn_bf16_kvq4_0_d32_softcap_mask_on_amx_q32k64_r32x4u4_table",
 };

@@ -18,8 +18,8 @@
 enum { SIDE = 16, KEYS = 64, ROWS = 32, COLUMN = 512, TRIPS = 3, BESIDE = 3 * KEYS, LD = TRIPS * KEYS + 5 };
 /* Numbers of a kernel; and what its scores are changed by. */
 enum { AT_PROBS, AT_ONES, AT_CHANGES, AT_SPACE, AT_KBLOCK, AT_VBLOCK, AT_LDQ, AT_CV };
-enum { CAP, BIAS, MASK };
-static const int features[] = {CAP, BIAS, MASK};
+enum { CAP, BIAS, MASK, FAR };
+static const int features[] = {CAP, BIAS, MASK, FAR};
 
 /* What there is before some trips: the space that they share, outputs, what stands beside keys, and biases or bytes. */
 struct work {
@@ -62,14 +62,27 @@ static void fill_beside(const struct suite *s, struct work *t, uint64_t *random)
     }
 }
 
+/* Of 20 times tanh about 32 places, four terms of Taylor's series each, behind the numbers. */
+static void set_pieces(float *n)
+{
+    const double step = 0.368;
+    n[0] = 0.3f / (float)step;
+    for (int i = -16; i < 16; i++) {
+        const double y = tanh(i * step), d = 1 - y * y;
+        const double term[4] = {y, step * d, -step * step * y * d, step * step * step * d * (3 * y * y - 1) / 3};
+        for (int t = 0; t < 4; t++)
+            n[SIDE + t * 2 * SIDE + (i & 31)] = (float)(20 * 128 * term[t]);
+    }
+}
+
 static struct work work_of(const struct suite *s, uint64_t *random)
 {
     struct work t = {.w = numbers(s->number[AT_SPACE] + SIDE, DTYPE_F32, random),
                      .o = numbers((s->number[AT_CV] + 1) * COLUMN, DTYPE_F32, random),
                      .side = numbers(TRIPS * BESIDE, DTYPE_F32, random)};
     float *n = t.w + s->number[AT_CHANGES];
-    for (int64_t i = 0; i < s->number[AT_PROBS]; i++)
-        t.w[i] = fmaxf(-3, fminf(3, t.w[i])); /* as a bound has them where they are capped */
+    for (int64_t i = 0; i < s->number[AT_PROBS]; i++) /* as a bound has them where they are capped, but for those that may be far */
+        t.w[i] = feature_of(s) == FAR ? (i % 7 ? 8 : 1000) * t.w[i] : fmaxf(-3, fminf(3, t.w[i]));
     fill_normal(t.w + s->number[AT_PROBS], DTYPE_BF16, 2 * 4 * 256, random_next(random));
     for (int64_t i = 0; i < 256; i++)
         memcpy(&t.w[s->number[AT_ONES] + i], &(uint32_t){0x3f803f80u}, 4);
@@ -81,6 +94,8 @@ static struct work work_of(const struct suite *s, uint64_t *random)
     static const float terms[] = {0.999993089f, -0.332980653f, 0.130368113f, -0.0448175552f, 0.00903642452f};
     for (int i = 0; i < 5; i++) /* of a tanh of 0.3 times the score, or of the score times its factor */
         n[6 + i] = terms[i] * 128 * 20 * (feature_of(s) == CAP ? powf(0.3f, (float)(2 * i + 1)) : 1);
+    if (feature_of(s) == FAR)
+        set_pieces(n);
     fill_beside(s, &t, random);
     return t;
 }
@@ -98,6 +113,8 @@ static double changed(const struct suite *s, const struct work *t, int64_t r, in
     *seen = feature_of(s) != MASK || ((uint8_t *)t->beside)[r * LD + k];
     if (feature_of(s) == MASK)
         return 20 * 128 * tanh(x * (double)n[0] * (double)t->side[k]) + (double)t->side[2 * KEYS + k] + (double)n[1];
+    if (feature_of(s) == FAR)
+        return 20 * 128 * tanh(0.3 * x) + (double)n[1];
     if (feature_of(s) == CAP)
         return 20 * 128 * tanh(0.3 * x) + (double)n[2] * fabs(distance) + (double)n[1]; /* without a causal mask */
     const double bias = (double)bf16(((uint16_t *)t->beside)[r * LD + k]) * (double)n[4];
@@ -112,6 +129,11 @@ static double probability(const struct suite *s, const struct work *t, int64_t r
     return (double)dtype_load(DTYPE_BF16, t->w + s->number[AT_PROBS] + k / 32 * COLUMN + r * SIDE, at);
 }
 
+static void call_words(const struct suite *s, float **at, const void *beside)
+{
+    CALL(feature_of(s) == FAR ? "words_far" : "words_changed", AT(at), AT(beside), LD);
+}
+
 static int check_words(const struct suite *s, uint64_t *random)
 {
     struct work t = work_of(s, random);
@@ -119,7 +141,7 @@ static int check_words(const struct suite *s, uint64_t *random)
     float *at[8] = {NULL, NULL, NULL, NULL, NULL, t.w, NULL, t.side};
     int failed = 0;
     memcpy(scores, t.w, (size_t)s->number[AT_PROBS] * sizeof *scores);
-    CALL("words_changed", AT(at), AT(t.beside), LD);
+    call_words(s, at, t.beside);
     for (int64_t r = 0; r < ROWS && !failed; r++)
         for (int64_t k = 0; k < KEYS && !failed; k++) {
             int seen;
@@ -168,7 +190,7 @@ static int check_trips(const struct suite *s, uint64_t *random)
     CALL("tiles_on", 0);
     for (int64_t j = 0; j < n; j++) {
         CALL("values", AT(t[0].w), AT(v + j * s->number[AT_VBLOCK]), AT(t[0].o));
-        CALL("words_changed", AT(parts), AT((char *)t[0].beside + j * KEYS * element), LD);
+        call_words(s, parts, (char *)t[0].beside + j * KEYS * element);
         CALL("scores", AT(q), AT(k + j * s->number[AT_KBLOCK]), AT(t[0].w));
         t[0].w[s->number[AT_CHANGES] + 3] -= KEYS, parts[7] += BESIDE;
     }
@@ -186,11 +208,12 @@ static const struct suite_table table = {
     "changes",
     {"attn_bf16_d40v24_softcap_alibi_on_amx_q64k1024_r32x4u4_table",
      "attn_bf16_d96v40_causal_biasbf16_alibi_on_amx_q64k1024_r32x4u2_table",
-     "attn_bf16_kvint8_d40v24_softcap_mask_on_amx_q64k1024_r32x4u4_table"},
+     "attn_bf16_kvint8_d40v24_softcap_mask_on_amx_q64k1024_r32x4u4_table",
+     "attn_bf16_d40v24_causal_softcap_on_amx_q64k1024_r32x4u4_table"},
     {{"capped", 0, ISA_AVX512BF16, {"words_changed"}, {check_words}},
      {"biased", 1, ISA_AVX512BF16, {"words_changed"}, {check_words}},
      {"hidden", 2, ISA_AVX512BF16, {"words_changed"}, {check_words}},
-     {"capped_trips", 0, ISA_AMX, PARTS, {check_trips}},
+     {"far", 3, ISA_AVX512BF16, {"words_far"}, {check_words}},
      {"biased_trips", 1, ISA_AMX, PARTS, {check_trips}},
      {"hidden_trips", 2, ISA_AMX, PARTS, {check_trips}}},
     {"AT_PROBS", "ONES", "CHANGES", "SPACE", "KBLOCK", "VBLOCK", "LDQ", "CV"},
