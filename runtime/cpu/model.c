@@ -566,11 +566,16 @@ static double pack_tiles_cycles(const struct shape *s, const struct operands *o,
     return elements * (o->key_parts > 1 ? 1.05 : 0.25) + keys * (row + narrow) + 2 * bytes / read_rate(cpu, bytes) + 1800;
 }
 
-/* Whether features change scores while a table reads them (INSIDE in woven.sizes.t). */
-static bool changes_inside(const struct variant *v)
+/* What features take of a block of 64 keys, where a table reads its scores and changes them among products (INSIDE in
+ * woven.sizes.t); or else in a pass over 128 vectors, beside no product. After timings on a Xeon at N = 1024 and 2048, in which a
+ * bias and a mask came from memory. */
+static double changes_cycles(const struct variant *v, const struct shape *s)
 {
     const int32_t *f = v->field;
-    return f[F_TABLE] && !f[F_SPLIT] && !f[F_SERIAL] && !f[F_INVARIANT] && !(f[F_BIAS] && f[F_MASK]);
+    if (!f[F_TABLE] || f[F_SPLIT] || f[F_SERIAL] || f[F_INVARIANT] || (f[F_BIAS] && f[F_MASK]))
+        return s->modify > 0 ? 128 * (2 + s->modify / 2) : 0;
+    const double bias = f[F_BIAS] ? 260 * (double)dtype_size(variant_dtype_bias(v)) : 0;
+    return (f[F_SOFTCAP] ? 300 : 0) + (f[F_ALIBI] ? 80 : 0) + (f[F_MASK] ? 250 : 0) + bias;
 }
 
 /* A group of 32 rows by a block of 64 keys. A product takes 16 cycles and waits for its tiles; of the exponentials, only the part
@@ -583,10 +588,8 @@ static double block_cycles(const struct variant *v, const struct shape *s, const
     const double products =
         o->parts * o->key_parts * 8 * o->d / 32 + (o->value_parts + o->parts - 1) * 4 * columns + 4 * o->parts;
     const double exponentials = o->parts > 1 ? 1060 : v->field[F_TABLE] ? 620 : 900;
-    /* What features do to scores is woven into products where a table reads them; else it is done in a pass over 128 vectors,
-     * beside no product. Alone nothing hides latency. */
-    const double pass = changes_inside(v) ? 14 * s->modify : 128 * (2 + s->modify / 2);
-    const double modified = s->modify > 0 ? pass : 0, latency = alone ? (o->parts > 1 ? 300 : 1300) : 0;
+    /* Alone nothing hides latency. */
+    const double modified = changes_cycles(v, s), latency = alone ? (o->parts > 1 ? 300 : 1300) : 0;
     return 18.6 * products + waits + exponentials + modified + latency;
 }
 
