@@ -38,7 +38,7 @@ static const struct {
                   [DRIVER_SM80] = "opencl/sm80.cl.t"},
                  {"c/attn.micro", "c/few.micro", "c/few_tiles.micro", "c/few_bytes.micro", "c/few_blocks.micro",
                   "c/few_pairs.micro", "c/few_once.micro", "c/words.micro", "c/inside.micro", "c/fours.micro", "c/across.micro",
-                  "c/woven.micro", "c/woven_inside.micro", "c/woven_few.micro", "c/woven_pack.micro"}},
+                  "c/integral.micro", "c/woven.micro", "c/woven_inside.micro", "c/woven_few.micro", "c/woven_pack.micro"}},
     [OP_MATMUL] = {{[DRIVER_PORTABLE] = "opencl/matmul.cl.t"}, {NULL}}, /* the rest is not written */
     [OP_SOFTMAX] = {{[DRIVER_PORTABLE] = "opencl/softmax.cl.t"}, {NULL}}};
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "numerics/narrow.h"
 
 enum { BATCH_MAX = 96, KINDS = 8 }; /* of sequences; of their lengths */
 
@@ -164,6 +165,22 @@ static float denormal_of(enum dtype t)
     return t == DTYPE_F16 ? 0x1p-20f : 0x1p-130f;
 }
 
+/* Some columns of a row of queries are many times the others; or more, and keys, which are narrow, have nothing there. */
+static void raise_columns(const struct trial *t, const struct fenced *of, char *row, enum dtype type, int64_t n)
+{
+    enum { FIRST = 5, APART = 16 };
+    const bool query = of == &t->at[ARRAY_Q], key = of == &t->at[ARRAY_K];
+    float some[32];
+    for (int64_t d = FIRST; d < n && query; d += APART)
+        dtype_store(type, row, d, dtype_load(type, row, d) * (type == DTYPE_F16 ? fminf(t->shape.outlier, 64) : t->shape.outlier));
+    for (int64_t d = 0; d < n && key && t->shape.outlier > TRIAL_HIDDEN; d += dtype_values(type)) {
+        dtype_load_row(type, row, d / dtype_values(type), dtype_values(type), some);
+        for (int64_t i = 0; i < dtype_values(type); i++)
+            some[i] = (d + i) % APART == FIRST ? 0 : some[i];
+        narrow_store(type, row + d / dtype_values(type) * (int64_t)dtype_size(type), dtype_values(type), 1, some);
+    }
+}
+
 /* Fills the row of a tensor that begins `at` elements after its base; twice with the same data if two sequences share
  * it. */
 static int fill_row(const struct trial *t, const struct fenced *to, int64_t at, enum dtype type, uint64_t seed)
@@ -177,6 +194,8 @@ static int fill_row(const struct trial *t, const struct fenced *to, int64_t at, 
     for (int64_t d = 0; t->shape.denormal && type < DTYPE_COUNT && d < n; d++)
         if (random_below(&seed, 3) == 0)
             dtype_store(type, row, d, dtype_load(type, row, d) * denormal_of(type));
+    if (t->shape.outlier > 0)
+        raise_columns(t, to, row, type, n);
     return fenced_close_row(to, row);
 }
 

@@ -31,12 +31,14 @@ struct trial_shape {
     bool denormal;    /* a third of all elements are */
     bool infinite;    /* gaps and padding hold +Inf instead of NaN */
     float scale;      /* 0: 1/sqrt(head_dim) */
+    float outlier;    /* some columns of Q are so many times the others, and keys, which are narrow, have 0 there if that is beyond
+                       * TRIAL_HIDDEN; 0: none are */
     struct draw draw; /* which features are not random; the problem in it is ignored */
 };
 
 /* Shapes that are likely to break kernels: one, primes, a tile and one more or less, more queries than keys, no keys,
  * every layout, and what the variant's features can do. Returns how many, at most TRIAL_SHAPES. */
-enum { TRIAL_SHAPES = 49 };
+enum { TRIAL_SHAPES = 52, TRIAL_HIDDEN = 1 << 20 };
 int trial_shapes(const struct variant *v, struct trial_shape out[TRIAL_SHAPES]);
 
 /* A random shape, small enough to be judged as a whole; the same for the same state. */

@@ -9,24 +9,27 @@
 void trial_describe(const struct trial_shape *s, char *out, size_t size)
 {
     static const char *const layouts[] = {"bhsd", "bshd", "padded", "sparse"};
-    char scale[40] = "";
+    char scale[40] = "", outlier[40] = "";
     if (s->scale != 0)
         snprintf(scale, sizeof scale, ", scale %g", (double)s->scale);
-    snprintf(out, size, "%s: %lld,%lld,%lld,%lld,%lld %s offset %lld from %s%s%s%s%s%s%s%s%s%s%s", s->what,
+    if (s->outlier != 0)
+        snprintf(outlier, sizeof outlier, ", columns %g times others", (double)s->outlier);
+    snprintf(out, size, "%s: %lld,%lld,%lld,%lld,%lld %s offset %lld from %s%s%s%s%s%s%s%s%s%s%s%s", s->what,
              (long long)s->batch, (long long)s->heads, (long long)s->kv_heads, (long long)s->q_len,
              (long long)s->kv_len, layouts[s->layout], (long long)s->offset,
              s->top_left ? "the top left" : "the bottom right", s->mixed_lens ? ", lengths differ" : "",
              s->no_lse ? ", no LSE" : "",
              s->shifted ? ", shifted" : "", s->odd_rest ? ", the rest shifted" : "", s->front ? ", at the front" : "",
              s->nan_query ? ", a NaN query" : "", s->nan_value ? ", a NaN value" : "", s->v_in_k ? ", V in K" : "",
-             s->denormal ? ", denormals" : "", scale);
+             s->denormal ? ", denormals" : "", scale, outlier);
 }
 
 /* What a problem tests. */
-enum { PLAIN, OPEN, SPLIT, SLICES, TABLES, WINDOWS, SINKS, PACKED, PAGED };
+enum { PLAIN, NARROW, OPEN, SPLIT, SLICES, TABLES, WINDOWS, SINKS, PACKED, PAGED };
 static bool has(const struct variant *v, int feature)
 {
     switch (feature) {
+    case NARROW: return variant_is_narrow(v) && isa_language((enum isa)v->field[F_ISA]) == LANGUAGE_C;
     case OPEN: return !v->field[F_CAUSAL] && !v->field[F_WINDOW] && !v->field[F_BIAS] && !v->field[F_MASK];
     case SPLIT: return v->field[F_SPLIT] > 0;
     case SLICES: return v->field[F_SPLIT] > 0 && isa_language((enum isa)v->field[F_ISA]) != LANGUAGE_C;
@@ -78,6 +81,9 @@ int trial_shapes(const struct variant *v, struct trial_shape out[TRIAL_SHAPES])
         {SLICES, {"tiles of rows, split", 1, 2, 2, bq + 7, split + 9, .no_lse = true}},
         {PLAIN, {"large scores", 1, 1, 1, 29, 97, .scale = large}},
         {PLAIN, {"scores of 1e4", 1, 1, 1, 29, 97, .scale = huge}},
+        {NARROW, {"columns that stand out", 1, 2, 1, bq + 3, 2 * bk + 5, .outlier = 16}},
+        {NARROW, {"columns that stand out by far", 1, 4, 1, 1, 2 * bk + 9, .outlier = 64, .no_lse = true}},
+        {NARROW, {"columns that keys do not have", 2, 4, 2, 5, bk + 7, .outlier = 0x1p30f, .layout = TRIAL_PADDED}},
         {PLAIN, {"a NaN in a query", 1, 2, 2, 31, 47, .nan_query = true}},
         {OPEN, {"a NaN in a value", 1, 4, 1, 1, 2 * bk + 5, .nan_value = true}},
         {PLAIN, {"negative scale", 1, 1, 1, 3, 67, .scale = -0.5f, .top_left = true}},
@@ -151,6 +157,8 @@ void trial_random(const struct variant *v, uint64_t *state, struct trial_shape *
     out->infinite = random_below(state, 4) == 0;
     out->draw.even_scales = variant_is_narrow(v) && random_below(state, 4) == 0;
     float root = sqrtf((float)variant_head_dim(v));
+    if (has(v, NARROW) && random_below(state, 4) == 0)
+        out->outlier = random_below(state, 4) ? (float)(4 << random_below(state, 5)) : 0x1p30f;
     if (random_below(state, 4) == 0) /* scores of up to 1e4 */
         out->scale = (random_below(state, 2) ? 1 : -1) * exp2f((float)random_below(state, 12)) / root;
     out->odd_rest = random_below(state, 2);

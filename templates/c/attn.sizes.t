@@ -1,7 +1,7 @@
 %# The sizes that a tile of forward attention implies, what must hold of them, and the micro-kernels it is built of.
 % include "c/types.sizes.t"
 % let NR = NV*W
-% let SQ = round_up(ceil_div(HD, PER), PARTS_K or ACROSS ? W : CHAINS*U)
+% let SQ = round_up(ceil_div(HD, PER), PARTS_K or ACROSS or INTEGRAL ? W : CHAINS*U)
 % let LDQ = round_up(SQ, W)
 % let LDX = LDQ
 % let LDK = LDQ
@@ -21,7 +21,7 @@
 % let ROOM_INSIDE = ALIBI ? 6 : SOFTCAP ? 5 : 4
 %# Whether products leave the maxima of scores, too, while these are in registers; then softmax multiplies scores by their scale.
 % let KNOWN = TABLE and PAIRS and not WOVEN and not SPLIT and not INVARIANT and NV % 2 == 0 and MR*NV + MR + NV + (MODIFY ? 5 : 2) <= REGISTERS ? 1 : 0
-% let INSIDE = MODIFY and not (INVARIANT and ALIBI) and not SPLIT and not WOVEN and not ACROSS and not QUARTERED and (not REGISTERS or MR*NV + KNOWN*(MR + 1) + ROOM_INSIDE <= REGISTERS) ? 1 : 0
+% let INSIDE = MODIFY and not (INVARIANT and ALIBI) and not SPLIT and not WOVEN and not ACROSS and not QUARTERED and not INTEGRAL and (not REGISTERS or MR*NV + KNOWN*(MR + 1) + ROOM_INSIDE <= REGISTERS) ? 1 : 0
 %# Whether exponentials are by the table where bits are a promise, in kernels of few queries and in all others; and RAW: in either case scores
 %# stay products until softmax multiplies them.
 % let TABLED = TABLE and PAIRS and not WOVEN and INVARIANT and not MODIFY and NV % 2 == 0 ? 1 : 0
@@ -35,7 +35,7 @@
 % let HIDES = INSIDE and MASK and BIAS == "none"
 % let FOLDS = BIAS != "none" and not SOFTCAP and not OPENS and not INVARIANT
 %# What makes a tile's scores where keys are packed.
-% let SCORES_OF = INSIDE ? (READS ? (HIDES ? "score_hidden" : "score_biased") : "score_changed") : RAW ? "score_and_tops" : "score_tile"
+% let SCORES_OF = INSIDE ? (READS ? (HIDES ? "score_hidden" : "score_biased") : "score_changed") : INTEGRAL ? (RAW ? "sum_and_tops" : "sum_tile") : RAW ? "score_and_tops" : "score_tile"
 % let READ_BYTES = BIAS != "none" ? type_bytes(BIAS) : 1
 % let READ_LINES = ceil_div(NR*READ_BYTES, 64)
 % let READ_LINE = 64/READ_BYTES
@@ -174,14 +174,18 @@
 %# chains, each slot of a query stands there 4/RV times; 16 slots of a group are FOURS_OF_ROWS vectors. Where keys are in quarters, behind the
 %# scale each four slots of queries stand four times beside each other, from AT_FOURS on.
 %# Whether the chains of a vector of a key, or of its blocks, are lanes of it.
-% let LANED = ACROSS or QUARTERED
-% let RV = LANED ? (R == 1 ? 1 : max(1, W/4)) : min(2, R)
+% let LANED = ACROSS or QUARTERED or INTEGRAL
+% let RV = LANED ? (R == 1 or INTEGRAL and R == 2 ? R : max(1, W/4)) : min(2, R)
 % let GROUP = LANED ? RV : min(4, R > 2 ? 4 : R)
-% let QROWS = CHAINS > 1 or QUARTERED and SPLIT ? round_up(R, GROUP) : R
+% let QROWS = CHAINS > 1 or (QUARTERED or INTEGRAL) and SPLIT ? round_up(R, GROUP) : R
 % let FOURS_OF_ROWS = 4*(GROUP/RV)
-% let Q_SLOTS = QROWS*LDQ*(CHAINS > 1 and not LANED ? 4/RV : 1)
+% let Q_SLOTS = QROWS*LDQ*(INTEGRAL and SPLIT ? 8 : CHAINS > 1 and not LANED ? 4/RV : 1)
 % let AT_FOURS = Q_SLOTS + W
-% let SCORES = AT_FOURS + (ACROSS ? RV*W : 0) + (QUARTERED and SPLIT ? 4*QROWS*LDQ : 0)
+%# Where scores are sums of integers, words and rests of queries stand four times each before the scale, and the numbers of rows behind it
+%# (integral.micro); then the largest of how far off words and rests leave a score of some row.
+% let AT_NUMBERS = AT_FOURS
+% let AT_WORST = AT_NUMBERS + 4*QROWS
+% let SCORES = AT_FOURS + (ACROSS ? RV*W : 0) + (QUARTERED and SPLIT ? 4*QROWS*LDQ : 0) + (INTEGRAL and SPLIT ? round_up(4*QROWS + 2, W) : 0)
 % let PROBS = round_up(R*BK + R*U, W)
 %# Behind those, scales of the tile's keys and of its values, each for as many lanes as a key has; with room for what a store writes
 %# beyond. Words that pass through memory on their way to floats have a place behind those, and so has a tile of probabilities, where
@@ -322,7 +326,7 @@
 %# While they multiply keys they fetch keys to come, so that memory is never idle.
 % let FETCH_AHEAD = SPLIT and INVARIANT
 %# With chains, W keys at a time are read in place. In each step of W slots so many lines are fetched.
-% let FOURS = FETCH_AHEAD and (CHAINS > 1 or QUARTERED)
+% let FOURS = FETCH_AHEAD and (CHAINS > 1 or QUARTERED or INTEGRAL)
 % let STEP_LINES = ceil_div(W/RV*KEY_LINES, LDQ/W)
 %# Numbers of f16 become floats half a vector at a time there, which is less work for the ports of a Zen 4 that shuffle.
 % let IN_HALVES = FOURS and TROW == "f16" and has_op("halfh") ? 1 : 0
@@ -374,7 +378,11 @@
 % let ONCE_K = FEW_AT + FEW_LISTS
 % let ONCE_V = ONCE_K + ONCE*(BK/16*PANEL_OF_KEYS*4)
 % let FEW_ALL = not FEW ? SOME_STAGE + round_up(max(max(STAGE, QROWS*LDQ*PER)*4, WIDENS ? max(NR*KEY, SOME*VALUE) : NARROW ? 0 : NR*LDQ*PER*SIZE), 64) : ONCE_V + ONCE*(PANELS*(BK/2)*NR*4)
-% let AT_O = round_up(BQ, W)*LDQ*4
+%# Behind words of queries stand rests, the numbers of rows, and of each MR rows the largest of how far off either leaves a score.
+% let Q_RESTS = round_up(BQ, W)*LDQ
+% let Q_NUMBERS = 2*Q_RESTS
+% let Q_WORST = Q_NUMBERS + 4*round_up(BQ, W)
+% let AT_O = (INTEGRAL ? round_up(Q_WORST + 2*(BQ/MR), W) : Q_RESTS)*4
 % let AT_S = AT_O + round_up(BQ*LDO*4, 64)
 %# Behind scores are the largest ones of each row, and behind these (LOGS) what scores are times, or what changes them (inside.micro).
 % let BEST = MR*BK
@@ -402,7 +410,12 @@
 % assert BQ % MR == 0 or ODD, "tile.q must be a multiple of micro.rows"
 % assert MR <= W, "micro.rows must be at most the vector's width"
 % assert MR*NV <= 64, "micro.rows times micro.vecs must be at most 64"
+% if INTEGRAL
+% micro pack_words
+% micro largest_scale with N = SPLIT ? 1 : NV
+% else
 % micro pack_q
+% end
 % if FEW
 % assert BK % KB == 0 and BK % U == 0, "tile.k must be a multiple of the keys that a vector of scores holds, and of unroll, where keys are split"
 % assert not PAIRS or BK % (2*KB) == 0, "tile.k must be a multiple of the keys that two vectors of scores hold, where pairs of keys are multiplied"
@@ -522,8 +535,11 @@
 % assert not PAIRS or BK/W % 2 == 0, "tile.k must hold an even number of vectors where the ISA multiplies pairs"
 % assert not WIDENS or DIRECT, "micro.vecs must be even where keys are split and narrow ones are pairs with invariant"
 % if WIDENS
-% if BLOCKS
+% if BLOCKS or INTEGRAL
 % micro four_times
+% end
+% if INTEGRAL
+% micro in_quarters
 % end
 % micro pair_values
 % elif OPENS and BLOCKS
@@ -537,7 +553,11 @@
 % if not INVARIANT
 % micro split_scales
 % end
+% if INTEGRAL
+% micro open_words
+% else
 % micro widen_rows as widen_keys with N = HD
+% end
 % micro widen_rows as widen_values with N = HDV
 % elif BLOCKS
 % micro open_row as open_key with N = HD
@@ -564,7 +584,13 @@
 % elif not DIRECT
 % micro pack_v
 % end
-% if FOURS and QUARTERED
+% if FOURS and INTEGRAL
+% if IN_PLACE
+% micro sum_keys
+% end
+% micro sum_again
+% micro rest_keys
+% elif FOURS and QUARTERED
 % if IN_PLACE
 % micro score_quartered
 % end
@@ -589,6 +615,13 @@
 % else
 % micro score_changed with N = NV
 % end
+% elif INTEGRAL
+% if RAW
+% micro sum_and_tops with N = NV
+% else
+% micro sum_tile with N = NV
+% end
+% micro rest_tile with N = NV
 % elif RAW and not SPLIT
 % micro score_and_tops with N = NV
 % elif LANED
@@ -603,7 +636,7 @@
 % if IN_TURN
 % micro add_and_score with N = NV
 % end
-% if WIDENS and WEIGHS
+% if WIDENS and WEIGHS and not INTEGRAL
 % micro scale_keys
 % elif FETCH_AHEAD and not FOURS and not OPENS
 % if NARROW

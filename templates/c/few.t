@@ -175,6 +175,10 @@ static void tiles_of(const ${CQ} *q, float *to)
 }
 
 % end
+% if INTEGRAL
+% include "c/integral.t"
+
+% end
 /* Packs the queries of the rows, ${LIVE} to a block, with the scale of their scores behind each block. */
 static void pack(const struct rows *x, const struct space *w, float *to)
 {
@@ -188,11 +192,13 @@ static void pack(const struct rows *x, const struct space *w, float *to)
 % if FOURS and not LANED
         pack_q((const ${CQ} *)w->stage, w->k, ${LDQ*PER});
         pack_fours(w->k, to);
+% elif INTEGRAL
+        words_of(a, (const ${CQ} *)w->stage, to);
 % else
         pack_q((const ${CQ} *)w->stage, to, ${STAGED});
 % end
 % if TABLED
-        to[${Q_SLOTS}] = 1.0f, to[${Q_SLOTS + 1}] = turned(to, ${Q_SLOTS}, a->scale${TIMES_UNIT});${WHY_UNIT}
+        to[${Q_SLOTS}] = 1.0f, to[${Q_SLOTS + 1}] = turned(to, ${INTEGRAL ? 0 : Q_SLOTS}, a->scale${TIMES_UNIT});${WHY_UNIT}
 % else
         to[${Q_SLOTS}] = a->scale${TIMES_SCALE_UNIT};${SOFTCAP ? "" : WHY_UNIT}
 % end

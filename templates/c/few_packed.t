@@ -155,7 +155,7 @@ static void soft(const struct rows *x, const struct space *w, int64_t t, int64_t
 {
     float *s = w->s + t * ${BK};
     int64_t steps = over(n, ${PER*W});
-% if WEIGHS
+% if WEIGHS and not INTEGRAL
     scale_keys(s, w->c, steps);
 % end
 % if MODIFY
@@ -227,6 +227,9 @@ static void walk(const struct rows *x, int64_t heads, const struct space *w, int
 % if WEIGHS
     const struct attn_features *f = x->a->features;
 % end
+% if INTEGRAL
+    float top; /* of the tile's scales of keys */
+% end
     begin(x, o);
     for (; j < end; j += ${BK}) {
         int64_t n = least(${BK}, end - j);
@@ -237,6 +240,9 @@ static void walk(const struct rows *x, int64_t heads, const struct space *w, int
 % if LOGS
         float odd; /* NaN where exponents do not bear the whole scale of some value */
         log_scales(w->c + ${BK}, w->c + ${2*BK}, &odd, over(n, ${2*W}));
+% end
+% if INTEGRAL
+        largest_scale(w->c, &top, ${W}, over(n, ${W}));
 % end
 % if FOURS
 % if IN_PLACE and (WIDENS or not NARROW)
@@ -254,6 +260,26 @@ static void walk(const struct rows *x, int64_t heads, const struct space *w, int
             int64_t ld;
             const ${CKV} *from = keys_at(x->a, x->s, keys, x->a->k_stride, j + c, some, step, ${BLOCKS ? KEY : HD}, ${BLOCKS ? KEY : LDQ*PER}, &ld, (${CKV} *)w->stage);
 % end
+% if INTEGRAL
+% if IN_PLACE
+            if (step == ${BK}) {
+                sum_keys(w->q, from, w->s, w->c, ld, 4 * ld);
+            } else
+% end
+            {
+                if (j + c + ${AWAY} < x->s->keys)
+                    fetch_rows(key_at(x, j + c + ${AWAY}), x->a->k_stride[2], step);
+                for (int64_t t = 0; t < x->count; t += ${MR})
+                    sum_again(w->q + t / ${MR} * ${QUERIES}, from, w->s + t * ${BK} + c, w->c + c, ld, 4 * ld);
+            }
+            for (int64_t t = 0; t < x->count; t += ${MR})
+                for (int64_t i = 0; coarse(w->q[t / ${MR} * ${QUERIES} + ${AT_WORST}], top) && i < step; i += ${W})
+                    rest_keys(w->q + t / ${MR} * ${QUERIES}, from + i * ld, w->s + t * ${BK} + c + i, w->c + c + i, ld, 4 * ld);
+        }
+        for (int64_t t = 0; t < x->count; t++)
+            if (coarse(w->q[t / ${MR} * ${QUERIES} + ${AT_WORST + 1}], top))
+                without_words(x->a, x->s, head_of(x, t), query_of(x, t), w->q + t / ${MR} * ${QUERIES} + ${AT_NUMBERS} + t % ${MR} * 4, j, n, w->s + t * ${BK});
+% else
 % if LANED
 % let AGAIN = QUARTERED ? "quartered_again" : "across_again"
 % let LD = QUARTERED ? "ld, 4 * ld" : "ld"
@@ -273,6 +299,7 @@ static void walk(const struct rows *x, int64_t heads, const struct space *w, int
             for (int64_t t = ${MR}; t < x->count; t += ${MR})
                 ${LANED ? AGAIN : "score_again"}(w->q + t / ${MR} * ${QUERIES}, from, w->s + t * ${BK} + c, ${QUARTERED ? LD : "ld"});
         }
+% end
 % else
 % if NARROW
         for (int64_t c = 0; c < n; c += ${NR}) {

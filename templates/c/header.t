@@ -20,7 +20,7 @@
 % elif SPLIT
  * ${BQ} rows of queries of the heads that share a KV head walk its keys together, ${BK} at a time, in parts of ${SPLIT} that are joined in order.
 % if REGISTERS
- * Vector registers of ${W*32} bits: ${vectors(FEW ? SCORES_BY : ACROSS ? "across_again" : QUARTERED ? "quartered_again" : FOURS ? "score_fours" : WORDS ? "score_words" : "score_tile")} in the scores, ${LISTED ? vectors("tile_values") : LAST == NV or PANELS > 1 ? vectors(FEW ? "value_rows" : DIRECT ? "add_values" : "value_tile") : vectors(FEW ? "value_rest" : DIRECT ? "add_rest" : "value_last")} in the values, ${vectors(FEW ? "softmax_rows" : RAW ? "softmax_words" : "softmax")} in the softmax step, of ${REGISTERS}.
+ * Vector registers of ${W*32} bits: ${vectors(FEW ? SCORES_BY : INTEGRAL ? "sum_again" : ACROSS ? "across_again" : QUARTERED ? "quartered_again" : FOURS ? "score_fours" : WORDS ? "score_words" : "score_tile")} in the scores, ${LISTED ? vectors("tile_values") : LAST == NV or PANELS > 1 ? vectors(FEW ? "value_rows" : DIRECT ? "add_values" : "value_tile") : vectors(FEW ? "value_rest" : DIRECT ? "add_rest" : "value_last")} in the values, ${vectors(FEW ? "softmax_rows" : RAW ? "softmax_words" : "softmax")} in the softmax step, of ${REGISTERS}.
 % end
  * Workspace: ${FEW_ALL} bytes${ABREAST > 1 ? "; where heads lie side by side, " : ""}${ABREAST > 1 ? FEW_PART + 2*FEW_RESULT + FEW_LISTS : ""}${ABREAST > 1 ? " more for each of up to " : ""}${ABREAST > 1 ? ABREAST : ""}${ABREAST > 1 ? " of them" : ""}.
 % if TILES

@@ -87,9 +87,9 @@ static void ${v ? "open_values" : "open_keys"}(const struct attn_args *a, const 
 % let WIDTH = v ? HDV : HD
 % let STEP = v ? LDV : LDQ*PER
 % let ASIDE = not v or WEIGHS
-% let WHAT = v and not WEIGHS ? "each number rounded" : SCALED and TKV == "fp8" and (v or EIGHTS) ? "a 256th of what is stored" : SCALED and not INVARIANT ? "what is stored, times a power of two" : "what is stored"
+% let WHAT = INTEGRAL and not v ? "what is stored, as words" : v and not WEIGHS ? "each number rounded" : SCALED and TKV == "fp8" and (v or EIGHTS) ? "a 256th of what is stored" : SCALED and not INVARIANT ? "what is stored, times a power of two" : "what is stored"
 
-/* ${v ? "Values" : "Keys"} j to j + n - 1 of KV head g as ${W} rows of bf16, and zeros where there are fewer: ${WHAT}.
+/* ${v ? "Values" : "Keys"} j to j + n - 1 of KV head g as ${W} rows of ${INTEGRAL and not v ? "pairs" : "bf16"}, and zeros where there are fewer: ${WHAT}.
 % if not ASIDE
  */
 % elif SCALED
@@ -102,7 +102,9 @@ static void ${v ? "open_values" : "open_keys"}(const struct attn_args *a, const 
     const ${CKV} *head = (const ${CKV} *)a->${X} + (s->${X}_at + g * a->${X}_stride[1])${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
 % if SCALED
     const float *scales = a->features->${X}_scales + s->${X}_scales_at + g * a->features->${X}_scales_stride[1];
+% if v or not INTEGRAL
     float factors[${W}];
+% end
 % end
 % if WIDTH % (2*W) != 0
     ${CKV} *copy = (${CKV} *)((float *)to + ${ROW});
@@ -130,14 +132,21 @@ static void ${v ? "open_values" : "open_keys"}(const struct attn_args *a, const 
         for (int64_t i = 0; i < m; i++)
             factors[i] = ${LOGS ? "rest_of(from[i * a->features->v_scales_stride[2]])" : ""}${LOGS and TKV == "fp8" ? " * " : ""}${TKV == "fp8" ? "0.00390625f" : LOGS ? "" : "1.0f"}, beside[r + i] = from[i * a->features->v_scales_stride[2]];
 % else
-% if INVARIANT
+% if INTEGRAL
+        for (int64_t i = 0; i < m; i++)
+            beside[r + i] = from[i * a->features->k_scales_stride[2]];
+% elif INVARIANT
         for (int64_t i = 0; i < m; i++)
             factors[i] = ${EIGHTS and TKV == "fp8" ? "0.00390625f" : "1.0f"}, beside[r + i] = from[i * a->features->k_scales_stride[2]]${EIGHTS and TKV == "fp8" ? " * 256" : ""};
 % else
         split_scales(from, factors, beside + r, a->features->k_scales_stride[2], m);
 % end
 % end
+% if INTEGRAL and not v
+        open_words(row, (int32_t *)(void *)to + r * ${STEP/2}, a->k_stride[2], ${STEP/2}, m);
+% else
         ${v ? "widen_values" : "widen_keys"}(row, to + r * ${STEP}, factors, a->${X}_stride[2], ${STEP}, m);
+% end
 % else
         ${v ? (WEIGHS ? "open_value_numbers" : "open_rows") : "open_stored"}(row, to + r * ${STEP}, ${ASIDE ? "beside + r, " : ""}a->${X}_stride[2] * ${BYTES}, m);
 % end

@@ -1,6 +1,22 @@
 %# Some rows of queries meet one tile of keys: which micro-kernels are called, and in what order. See tiles.t.
+% if INTEGRAL
+% include "c/integral.t"
+
+% end
 /* Where ${MR} rows of queries meet a tile of keys: these, the scores, the outputs and the state of the rows. */
+% if INTEGRAL
+struct place {
+    const float *q, *k, *v;
+    float *s, *p, *o, *row;
+    const float *scales, *numbers, *worst; /* of values; of rows, and the largest of their second and fourth ones */
+    float top;                             /* the largest scale of a key */
+    const struct attn_args *a;
+    const struct sequence *sequence;
+    int64_t h, i, j; /* the rows' head, the first one of them, and the first key */
+};
+% else
 struct place { const float *q, *k, *v; float *s, *p, *o, *row;${WEIGHS ? " const float *scales;" : ""} };
+% end
 
 /* ${MR} rows of queries meet n keys${MODIFY ? ", from key j on; they are rows i, i + 1 and so on of the tile of queries" : ""}. All rows see the first `seen` of these keys. Of the rest row r
  * sees those below ends[r]${WINDOW ? " and not below ends[" : ""}${WINDOW ? MR : ""}${WINDOW ? " + r]" : ""}, counted from the first one that not all see. */
@@ -19,6 +35,19 @@ static void tile(const struct place *w, int64_t n, int64_t seen, const int32_t *
 % if KNOWN
     bad = w->s[${NUMBERS + 4}] != w->s[${NUMBERS + 4}]; /* some score is no number */
 % end
+% elif INTEGRAL
+    const int rests = coarse(w->worst[0], w->top);
+% if RAW
+    sum_and_tops((const int32_t *)(const void *)w->q, w->k, w->s, w->numbers, &bad, ${COUNT});
+% else
+    (void)scale; /* is in the numbers of rows */
+    sum_tile((const int32_t *)(const void *)w->q, w->k, w->s, w->numbers, ${COUNT});
+% end
+    if (rests)
+        rest_tile((const int32_t *)(const void *)(w->q + ${Q_RESTS}), w->k, w->s, w->numbers, ${COUNT});
+    if (coarse(w->worst[1], w->top))
+        for (int64_t r = 0; r < ${MR}; r++)
+            without_words(w->a, w->sequence, w->h, least(w->i + r, w->sequence->q_len - 1), w->numbers + 4 * r, w->j, n, w->s + r * ${BK});
 % elif RAW
     score_and_tops(w->q, w->k, w->s, w->s + ${BEST}, &bad, ${COUNT});
 % else
@@ -33,7 +62,7 @@ static void tile(const struct place *w, int64_t n, int64_t seen, const int32_t *
 % if MASK and BIAS != "none"
     tops_again(w->s, w->s + ${BEST}, steps);
 % else
-    if (seen < n${NR > PER*W ? " || n % " : ""}${NR > PER*W ? NR : ""}${NR > PER*W ? " != 0" : ""})
+    if (seen < n${INTEGRAL ? " || rests" : ""}${NR > PER*W ? " || n % " : ""}${NR > PER*W ? NR : ""}${NR > PER*W ? " != 0" : ""})
         ${TABLED ? "tops_of" : "tops_again"}(w->s, w->s + ${BEST}, ${TABLED ? "&bad, " : ""}steps);
 % end
 % end

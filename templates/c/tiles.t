@@ -35,10 +35,13 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
     for (int64_t i = 0; i < padded; i += ${W}) {
         int64_t ld = a->q_stride[2];
         const ${CQ} *from = queries_at(i < rows ? q + i * ld : q, &ld, rows - i, (${CQ} *)w->stage);
-        pack_q(from, w->q + i * ${LDQ}, ld);
+        ${INTEGRAL ? "words_of(w, i, from, ld)" : "pack_q(from, w->q + i * "}${INTEGRAL ? "" : LDQ}${INTEGRAL ? "" : ", ld)"};
     }
+% if INTEGRAL
+    weigh_all(a, w, padded);
+% end
 % if RAW
-    scale = turned(w->q, padded * ${LDQ}, scale);
+    scale = turned(w->q, ${INTEGRAL ? "0" : "padded * "}${INTEGRAL ? "" : LDQ}, scale);
 % end
 % if INSIDE
     ${KNOWN ? "times = " : ""}begin_changes(&x, scale);
@@ -56,9 +59,12 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
         if (j > first && j % ${JOINS} == 0)
             to = begin_part(w, to, &part, padded);
 % end
-        struct place at = {w->q, w->k + j * ${KEY_ROWS}, w->v + j * ${VTILE/BK}, w->s, w->p, ${TO}->o, ${TO}->row${WEIGHS ? ", w->v + j * " : ""}${WEIGHS ? VTILE/BK : ""}${WEIGHS ? " + " : ""}${WEIGHS ? VTILE - BESIDE_VALUES : ""}};
+        struct place at = {w->q, w->k + j * ${KEY_ROWS}, w->v + j * ${VTILE/BK}, w->s, w->p, ${TO}->o, ${TO}->row${WEIGHS ? ", w->v + j * " : ""}${WEIGHS ? VTILE/BK : ""}${WEIGHS ? " + " : ""}${WEIGHS ? VTILE - BESIDE_VALUES : ""}${INTEGRAL ? ", w->q + " : ""}${INTEGRAL ? Q_NUMBERS : ""}${INTEGRAL ? ", w->q + " : ""}${INTEGRAL ? Q_WORST : ""}${INTEGRAL ? ", 0, a, s, h, i0, j" : ""}};
+% if INTEGRAL
+        largest_scale(at.k + ${LDQ*NR}, &at.top, ${KEY_ROWS*NR}, (least(${BK}, end - j) + ${NR - 1}) / ${NR});
+% end
         int whole = seen_below - j >= ${BK}${WINDOW ? " && seen_from <= j" : ""};
-        for (int64_t i = 0; i < rows; i += ${MR}, at.q += ${MR*LDQ}, at.o += ${MR*LDO}, at.row += ${STATE}) {
+        for (int64_t i = 0; i < rows; i += ${MR}, at.q += ${MR*LDQ}, at.o += ${MR*LDO}, at.row += ${STATE}${INTEGRAL ? ", at.i += " : ""}${INTEGRAL ? MR : ""}${INTEGRAL ? ", at.numbers += " : ""}${INTEGRAL ? 4*MR : ""}${INTEGRAL ? ", at.worst += 2" : ""}) {
 % if SOON
             if (j == first && soon->count)
                 fetch_share(soon, (rows - i + ${MR - 1}) / ${MR});
@@ -79,7 +85,7 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
                 ends[${MR} + r] = (int32_t)most(0, least(${BK}, first_key(s, i0 + i + r) - j) - skip);
             }
             struct place there = at;
-            there.k += skip * ${KEY_ROWS}, there.v += skip * ${NR/PER}${WEIGHS ? ", there.scales += " : ""}${LOGS ? "2 * " : ""}${WEIGHS ? "skip" : ""};
+            there.k += skip * ${KEY_ROWS}, there.v += skip * ${NR/PER}${WEIGHS ? ", there.scales += " : ""}${LOGS ? "2 * " : ""}${WEIGHS ? "skip" : ""}${INTEGRAL ? ", there.j += skip" : ""};
             tile(&there, least(${BK}, last) - skip, seen, ends${SCALE_ARGUMENT}${MODIFY ? ", &x, i, j + skip" : ""}${RAW ? ", exact" : ""});
 % else
             if (last <= 0)

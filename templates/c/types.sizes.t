@@ -30,7 +30,9 @@
 % let WHY_UNIT = NATURAL ? "" : " /* exponentials are powers of two */"
 %# Where bits are a promise, a score is the sum of four chains, each of every fourth slot: few queries then have keys as they lie. Where pairs
 %# are multiplied it is the sum of as many as a vector has lanes (ACROSS): a vector of a key then meets one of a row as both lie.
-% let CHAINS = INVARIANT and has_op("fours") and not TILES and not (OPENS and BLOCKS) ? (PAIRS ? W : 4) : 1
+%# Over int8 a score is the sum of products of integers then, which has no order (INTEGRAL), as far as sums have room in 32 bits.
+% let INTEGRAL = INVARIANT and OPENS and TKV == "int8" and has_op("dotwordsr") and HD <= 512 ? 1 : 0
+% let CHAINS = INVARIANT and has_op("fours") and not TILES and not (OPENS and BLOCKS) and not INTEGRAL ? (PAIRS ? W : 4) : 1
 % let ACROSS = CHAINS > 4 ? 1 : 0
 %# Of keys in blocks four keys share a vector then, a quarter for each: a block's sum has four chains, and slots are in the order in which
 %# few queries open a block.

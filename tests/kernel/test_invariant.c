@@ -8,7 +8,7 @@
  *     ATTNGEN_SOAK   more pairs of each family, where kernels take long to compile; those of isa c by a C compiler, $CC or cc
  *     ATTN_FAMILY    the number of the only family of kernels to look at, as a failure names it
  *     ATTN_ISAS      isas with commas, and `plans`: only these; those that this processor lacks as plain C, as isa amx is anyway
- *     ATTN_NARROW    1: only narrow keys and values on tensor cores; 0: none there */
+ *     ATTN_NARROW    1: only narrow keys and values; 0: on tensor cores none */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -107,7 +107,8 @@ static void draw_caller(const struct place *p, uint64_t *state, struct variant *
     *v = variant_default(p->isa);
     for (int i = 0; i < 3; i++)
         type[i] = (enum dtype)(tensor && i < 2 ? 1 + random_below(state, 2) : random_below(state, DTYPE_COUNT));
-    if (tensor ? p->narrow : !random_below(state, 4))
+    const char *narrow = getenv("ATTN_NARROW");
+    if (tensor ? p->narrow : !random_below(state, 4) || (narrow && atoi(narrow)))
         type[1] = (enum dtype)(DTYPE_COUNT + random_below(state, DTYPE_ALL - DTYPE_COUNT));
     else if (tensor || random_below(state, 2))
         type[1] = type[0];
@@ -291,7 +292,7 @@ static void test_processor(void **state)
     cpu_detect(&cpu);
     for (int i = 0; i < ISA_COUNT; i++) {
         const bool by_cc = i == ISA_C && getenv("ATTNGEN_SOAK");
-        const bool modelled = !cpu.isa[i] && (i == ISA_AMX || test_names(isa_names[i]));
+        const bool modelled = !cpu.isa[i] && (i == ISA_AMX || test_asks_for(isa_names[i]));
         const bool slow = i == ISA_C || modelled;
         struct place p = {.isa = (enum isa)i, .pairs = slow ? 20 : 300, .soak = modelled ? 1000 : 10000,
                           .of_family = by_cc ? 200 : modelled ? 5 : 20, .most_keys = slow ? 2600 : 5000,

@@ -116,7 +116,7 @@ static void find_choices(struct suite *s)
     for (int i = 0; i < ISA_COUNT; i++) {
         if (isa_language((enum isa)i) != LANGUAGE_C || !test_wants(isa_names[i]))
             continue;
-        if (!cpu.isa[i] && !test_names(isa_names[i])) {
+        if (!cpu.isa[i] && !test_asks_for(isa_names[i])) {
             print_message("# %s: not here: %s\n", field_value_name(F_ISA, i), cpu_why_not(&cpu, (enum isa)i));
             continue;
         }

@@ -10,8 +10,8 @@ const char *const dialects_files[DIALECTS] = {"isa/x86.isa", "isa/avx2.isa", "is
                                               "isa/neon.isa", "isa/neonbf16.isa", "isa/c.isa"};
 const char *const dialects_micro_files[DIALECTS_MICROS] = {
     "c/attn.micro", "c/few.micro", "c/few_tiles.micro", "c/few_bytes.micro", "c/few_blocks.micro", "c/few_pairs.micro",
-    "c/few_once.micro", "c/words.micro", "c/inside.micro", "c/fours.micro", "c/across.micro", "c/woven.micro",
-    "c/woven_inside.micro", "c/woven_few.micro", "c/woven_pack.micro"};
+    "c/few_once.micro", "c/words.micro", "c/inside.micro", "c/fours.micro", "c/across.micro", "c/integral.micro",
+    "c/woven.micro", "c/woven_inside.micro", "c/woven_few.micro", "c/woven_pack.micro"};
 
 int dialects_open(struct dialects *out, int damaged, const char *text, size_t size, struct gen_error *err)
 {

@@ -14,7 +14,7 @@ struct dialects {
     struct micro_file micros; /* of dialects_micros */
 };
 extern const char *const dialects_files[DIALECTS]; /* bases first */
-enum { DIALECTS_MICROS = 15 };
+enum { DIALECTS_MICROS = 16 };
 extern const char *const dialects_micro_files[DIALECTS_MICROS];
 
 /* The embedded tables, but table number `damaged` (-1: none) from text[0, size). 0, or -1 and err. */

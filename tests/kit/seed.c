@@ -23,7 +23,7 @@ uint64_t test_stream(uint64_t seed, int number)
     return random_next(&state);
 }
 
-bool test_names(const char *isa)
+bool test_asks_for(const char *isa)
 {
     const char *list = getenv("ATTN_ISAS");
     size_t n = strlen(isa);
@@ -36,5 +36,5 @@ bool test_names(const char *isa)
 bool test_wants(const char *isa)
 {
     const char *list = getenv("ATTN_ISAS");
-    return !list || !*list || test_names(isa);
+    return !list || !*list || test_asks_for(isa);
 }

@@ -24,6 +24,6 @@ enum { TEST_IS_SANITIZED = 0 };
 bool test_wants(const char *isa);
 
 /* Whether ATTN_ISAS names this one. */
-bool test_names(const char *isa);
+bool test_asks_for(const char *isa);
 
 #endif

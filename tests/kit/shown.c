@@ -69,6 +69,19 @@ static void stretch(struct subject *s, char *rows, enum dtype t, int64_t width, 
             dtype_store(t, rows, j * width + e, ldexpf(dtype_load(t, rows, j * width + e), power));
 }
 
+/* Some columns of queries are many times the others, in all rows or in some: words of 16 bits then leave much of these others, and
+ * two words leave all of them where columns are 2**30 times apart. */
+static void raise_columns(struct subject *s, enum dtype t, int64_t d, uint64_t *state)
+{
+    static const float times[] = {8, 16, 64, 0x1p30f};
+    const float large = times[random_below(state, t == DTYPE_F16 ? 3 : 4)];
+    const int64_t some = 1 + random_below(state, 2);
+    for (int64_t e = random_below(state, d); e < d; e += 1 + random_below(state, 40))
+        for (int64_t i = 0; i < s->heads * s->rows; i++)
+            if (random_below(state, some) == 0)
+                dtype_store(t, s->q, i * d + e, large * dtype_load(t, s->q, i * d + e));
+}
+
 void subject_draw(const struct variant *v, uint64_t *state, int64_t most_keys, bool whole, struct subject *out)
 {
     const enum dtype q = (enum dtype)v->field[F_DTYPE], kv = variant_dtype_kv(v);
@@ -95,6 +108,8 @@ void subject_draw(const struct variant *v, uint64_t *state, int64_t most_keys, b
         if (kv != DTYPE_F16)
             stretch(s, s->values, kv, dv, random_below(state, 2) ? 110 : -110, state);
     }
+    if (variant_is_narrow(v) && random_below(state, 2))
+        raise_columns(s, q, d, state);
     s->slopes = floats(s->heads, state, 0.3f);
     s->sinks = floats(s->heads, state, 3.0f);
     if (dtypes[kv].scaled) {

@@ -13,9 +13,9 @@ struct model {
     void (*make)(struct job *j);
 };
 /* models_few.c, models_lanes.c, models_panels.c, models_tiles.c, models_blocks.c, models_pairs.c, models_words.c,
- * models_inside.c; NULL ends them */
+ * models_inside.c, models_integral.c; NULL ends them */
 extern const struct model few_models[], lane_models[], panel_models[], tile_models[], block_models[], pair_models[], word_models[],
-    inside_models[];
+    inside_models[], integral_models[];
 
 /* Argument p: an integer, or count random elements; out of memory ends the test. */
 void integer(struct job *j, int p, int64_t value);

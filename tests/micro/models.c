@@ -525,7 +525,7 @@ bool job_make(struct job *j, const char *micro)
 {
     memset(j->arg, 0, sizeof j->arg);
     const struct model *of[] = {models,      few_models,   lane_models, panel_models, tile_models,
-                                block_models, pair_models, word_models, inside_models};
+                                block_models, pair_models, word_models, inside_models, integral_models};
     for (int t = 0; t < (int)(sizeof of / sizeof *of); t++)
         for (const struct model *m = of[t]; m->name; m++)
             if (!strcmp(m->name, micro)) {

@@ -20,7 +20,8 @@
     X(PAIRS) X(PER) X(HD) X(HDV) X(MR) X(NV) X(U) X(BK) X(NR) X(SQ) X(LDQ) X(CV) X(LDO) X(PANELS) X(LAST) X(LDP)       \
         X(MAX) X(SUM) X(FIX) X(BASE) X(STATE) X(WINDOW) X(SINK) X(NATURAL) X(SPLIT) X(R) X(LIVE) X(KB) X(VR) X(DQ)             \
         X(PARTED) X(PARTED_V) X(PROBS) X(FEW) X(SOME) X(SOME_K) X(WORDS) X(KT)                                         \
-        X(WIDENS) X(EIGHTS) X(EIGHTS_V) X(LDV) X(BEARS) X(LOGS) X(BORNE) X(QUARTERED) X(AT_FOURS)                             \
+        X(WIDENS) X(EIGHTS) X(EIGHTS_V) X(LDV) X(BEARS) X(LOGS) X(BORNE) X(QUARTERED) X(AT_FOURS) \
+        X(INTEGRAL) X(AT_NUMBERS)                             \
         X(OPENS) X(KEY_SCALES) X(BLOCK_SLOTS) X(KEY_ROWS) X(ROUNDED) X(TWO_SUMS) X(LESS) X(KNOWN) X(TABLED)            \
         X(CHAINS) X(ACROSS) X(QROWS) X(RV) X(GROUP) X(FOURS_OF_ROWS) X(Q_SLOTS) X(PARTS_K)                             \
         X(PARTED_O) X(COUPLES) X(CODES) X(FIXES_HERE) X(P_PAIRS) X(SIDE_KEYS) X(WEIGHTS)                             \

@@ -16,21 +16,21 @@ static double block_scale(const struct job *j, int p, int64_t block)
 static void in_quarters(struct job *j)
 {
     const struct sizes *z = &j->z;
-    const int64_t row = 2 * z->LDW;
-    uint16_t to[4 * 512];
-    memory(j, 0, j->q, z->R * row);
-    memory(j, 1, DTYPE_F32, z->R * row / 2);
-    for (int64_t i = 0; i < z->R; i++)
+    const int64_t row = 2 * (z->INTEGRAL ? z->LDQ : z->LDW), rows = z->INTEGRAL ? z->QROWS : z->R;
+    uint16_t to[16 * 512];
+    memory(j, 0, j->q, rows * row);
+    memory(j, 1, DTYPE_F32, rows * row / 2);
+    for (int64_t i = 0; i < rows; i++)
         for (int64_t d = 0; d < row; d++)
             memcpy(&to[i * row + in_quarters_at(j, d)], j->arg[0].before + 2 * (i * row + d), 2);
-    for (int64_t i = 0; i < z->R * row / 2; i++)
+    for (int64_t i = 0; i < rows * row / 2; i++)
         want_integer(j, 1, i, (int32_t)(to[2 * i] | (uint32_t)to[2 * i + 1] << 16));
 }
 
 static void four_times(struct job *j)
 {
     const struct sizes *z = &j->z;
-    const int64_t words = z->QUARTERED ? 2 * z->QROWS * z->LDQ : 2 * z->R * z->LDW;
+    const int64_t words = z->QUARTERED || z->INTEGRAL ? 2 * z->QROWS * z->LDQ : 2 * z->R * z->LDW;
     memory(j, 0, j->q, words);
     memory(j, 1, DTYPE_F32, 2 * words);
     for (int64_t i = 0; i < 2 * words; i++) {

@@ -25,8 +25,9 @@
 #include "../kit/seed.h"
 #include "models.h"
 
-enum { UNITS = 2900, VARIANTS = 240, SLOW_VARIANTS = 3, TOLD = 3, TIMEOUT = 300, DOING = 300 };
-enum { IN_PAGES = 2, INVARIANT, SINKING, CAPPED, WHOLE, WHOLE_SINKING }; /* which kind of kernel for few queries a shape is of */
+enum { UNITS = 3100, VARIANTS = 250, SLOW_VARIANTS = 3, TOLD = 3, TIMEOUT = 300, DOING = 300 };
+/* Which kind of kernel for few queries a shape is of. */
+enum { IN_PAGES = 2, INVARIANT, SINKING, CAPPED, WHOLE, WHOLE_SINKING, WHOLE_CAPPED };
 
 /* Head dims, rows, vectors, steps; tile.k in panels. 0: the isa's default. Odd head dims, one row, as many rows as a
  * vector has lanes or registers hold, one panel and several with a rest. */
@@ -34,7 +35,8 @@ static const struct shape {
     int32_t head_dim, head_dim_v, rows, vecs, unroll, panels;
     bool features; /* all of them, and tensors of three types */
     int split;     /* few queries; INVARIANT: of a kernel whose rows have the same bits everywhere; WHOLE: of such a one for any;
-                    * IN_PAGES: over keys in pages; SINKING, WHOLE_SINKING: those of before, with sinks; CAPPED: with a softcap */
+                    * IN_PAGES: over keys in pages; SINKING, WHOLE_SINKING: those of before, with sinks; CAPPED, WHOLE_CAPPED: with
+                    * a softcap */
 } shapes[] = {
     {64, 0, 0, 0, 0, 0, false, false},   {37, 53, 1, 1, 1, 2, false, false},  {20, 0, 4, 2, 2, 1, true, false},
     {40, 24, 4, 2, 2, 2, true, true},    {1, 1, 3, 2, 2, 3, false, false},    {80, 136, 4, 3, 4, 2, false, false},
@@ -78,6 +80,7 @@ static const struct shape narrow_shapes[] = {
     {64, 128, 4, 4, 2, 1, false, true}, {256, 64, 4, 4, 2, 1, false, true}, /* of these, tiles of bytes */
     {128, 256, 4, 4, 2, 1, false, true}, {256, 128, 4, 4, 2, 1, false, true}, /* and of blocks, or pairs of bf16 */
     {96, 160, 1, 2, 2, 1, false, INVARIANT}, {160, 96, 8, 2, 2, 1, false, INVARIANT}, /* and rows that are no multiple of these */
+    {72, 40, 3, 2, 2, 1, false, WHOLE_CAPPED}, {40, 64, 4, 4, 2, 1, false, WHOLE_CAPPED}, /* prompts without a table */
 };
 enum { NARROW_SHAPES = sizeof narrow_shapes / sizeof *narrow_shapes, FIRST_OF_PAIRS = 27 };
 
@@ -133,7 +136,7 @@ static struct variant variant_of(const struct shape *s, enum isa isa, enum dtype
     v.field[F_PAGED] = s->split == IN_PAGES;
     v.field[F_INVARIANT] = s->split >= INVARIANT;
     v.field[F_SINK] = s->split == SINKING || s->split == WHOLE_SINKING;
-    v.field[F_SOFTCAP] = s->split == CAPPED;
+    v.field[F_SOFTCAP] = s->split == CAPPED || s->split == WHOLE_CAPPED;
     if (s->split && s->split < WHOLE)
         v.field[F_SPLIT] = 64 * v.field[F_TILE_K];
     if (s->features) {
@@ -189,7 +192,7 @@ static int add_narrow(struct suite *s, enum isa isa, int width, struct gen_error
             struct variant v = variant_of(&narrow_shapes[i], isa, q, width);
             struct gen_error refused;
             const bool whole = !narrow_shapes[i].split;
-            const bool tiles = i > NARROW_SHAPES - 7 && (isa != ISA_AVX512BF16 || i < NARROW_SHAPES - 2);
+            const bool tiles = i > NARROW_SHAPES - 9 && (isa != ISA_AVX512BF16 || i < NARROW_SHAPES - 4);
             const bool pairs = i >= FIRST_OF_PAIRS && i < FIRST_OF_PAIRS + 10 && isa != ISA_AVX512BF16;
             if ((isas[isa].pairs && (i + t) % 2 && !integers && !whole) || (tiles && isa != ISA_AMX) || pairs)
                 continue;
@@ -584,7 +587,7 @@ static void test_enough(void **state)
             must_have_all(b, (enum isa)isa, "c/fours.micro");
         if (isa == ISA_AVX512BF16)
             must_have_all(b, ISA_AVX512BF16, "c/few_pairs.micro"), must_have_all(b, ISA_AVX512BF16, "c/words.micro"),
-                must_have_all(b, ISA_AVX512BF16, "c/across.micro");
+                must_have_all(b, ISA_AVX512BF16, "c/across.micro"), must_have_all(b, ISA_AVX512BF16, "c/integral.micro");
     }
 }
 
