@@ -21,7 +21,7 @@ const char *name_intern(struct names *n, const char *text, size_t size); /* NULL
 /* ---- what an ISA table declares (isa.c) ---- */
 
 enum { TYPES_MAX = 14, OPERANDS_MAX = 9, ARGS_MAX = 5, CLASS_COUNT = 4, OPS_MAX = 288, OP_BUCKETS = 64, MICROS_MAX = 192,
-       POOLS_MAX = 104, HELPERS_MAX = 56 };
+       POOLS_MAX = 128, HELPERS_MAX = 56 };
 enum reg_class { CLASS_VEC, CLASS_MASK, CLASS_INT, CLASS_TILE };
 
 /* A type of vector values or of memory elements. */

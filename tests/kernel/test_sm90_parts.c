@@ -374,7 +374,8 @@ static void check_row(int row, const float *was, const float *got, const int key
         fail_msg("row %d: %g stands for the maximum %g", row, low, largest);
     double base = isinf(low) ? 0 : low, fix = isinf(top) ? 0 : exp2((top - base) * scale);
     bool moved = low != top;
-    /* Its exponent is off by what rounds the maximum times the scale, and by its own rounding; an exponential is, by 2**-22 of itself. */
+    /* Its exponent is off by what rounds the maximum times the scale, and by its own rounding; an exponential is off by 2**-22 of
+     * itself. */
     const double off = 0x1p-21 + log(2) * 0x1p-24 * (fabs(base * scale) + (isinf(top) ? 0 : fabs((top - base) * scale)));
     if ((moved || !lazy) && fabs(rows[256 + row] - fix) > off * fix + 1e-30)
         fail_msg("row %d: fix %g, not %g", row, (double)rows[256 + row], fix);
