@@ -488,14 +488,14 @@ static int collect_constants(struct encoder *e)
     return 0;
 }
 
-/* Whole vectors first, so that each is aligned; the code follows at the next cache line. */
+/* Whole vectors first, and then what is shorter, so that each is aligned; the code follows at the next cache line. */
 static int put_constants(struct encoder *e)
 {
-    for (int whole = 1; whole >= 0; whole--)
+    for (int bytes = e->u->isa->vector_bits / 8; bytes >= 4; bytes /= 2)
         for (int i = 0; i < e->constants; i++) {
             struct constant *c = &e->constant[i];
-            uint8_t *at = (c->bytes > 4) == whole ? reserve(e, (size_t)c->bytes) : NULL;
-            if ((c->bytes > 4) != whole)
+            uint8_t *at = c->bytes == bytes ? reserve(e, (size_t)bytes) : NULL;
+            if (c->bytes != bytes)
                 continue;
             if (!at)
                 return -1;
