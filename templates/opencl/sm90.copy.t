@@ -159,14 +159,24 @@ INLINED struct place place_of(const struct source *f, const struct tile *x, int 
     return y;
 }
 
+/* The first key of this lane's box of tile j${RAW ? "; or, where pages have no boxes, of its piece: each page that the tile meets has one" : ""}. */
+INLINED int first_of_box(const struct source *f, int j)
+{
+% if RAW
+    const uint size = (uint)min(f->features->page_size, 1L << 30), first = (uint)j * ${BK};
+    if (!f->box)
+        return f->lane ? (int)min((long)(first - first % size) + (long)f->lane * (long)size, 1L << 30) : (int)first;
+% end
+    return j * ${BK} + f->lane * f->box;
+}
 /* Looks up where this lane's box of tile j lies, one tile ahead, while the tile before is waited for. */
 INLINED void find_boxes(struct source *f, const struct tile *x, int j, const int first)
 {
 % if not VALUES_APART
     f->before = f->last;
 % end
-    f->last = first ? place_of(f, x, j * ${BK} + f->lane * f->box) : f->next;
-    f->next = place_of(f, x, max(j - 1, 0) * ${BK} + f->lane * f->box);
+    f->last = first ? place_of(f, x, first_of_box(f, j)) : f->next;
+    f->next = place_of(f, x, first_of_box(f, max(j - 1, 0)));
 }
 
 % if not RAW
