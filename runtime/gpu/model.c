@@ -159,13 +159,17 @@ static double hopper_widening(const struct variant *v, double numbers)
 }
 
 /* The cycles in which so many work-groups widen the keys and values of a launch once, as measured on an H200: three warps of each
- * widen 4.6 numbers per cycle, of blocks 3.5, or twice as many beside the single warpgroup of 64 queries. All of that time is added
- * to that of products, although prompts of 8192 tokens hide a part of it; those of 1024 hide none. */
+ * widen 4.8 numbers per cycle, or twice as many beside the single warpgroup of 64 queries. Of blocks it is 3.75; there a work-item
+ * has every twelfth row, and tiles of fewer than 96 keys took half as long again beside two warpgroups and queries in bf16. All of
+ * that time is added to that of products, although prompts of 8192 tokens hide a part of it; those of 1024 hide none. */
 static double hopper_widening_once(const struct variant *v, const struct tune_target *t, double groups)
 {
+    const int32_t *f = v->field;
     const double numbers = (double)t->batch * t->kv_heads * (double)t->kv_len * (variant_head_dim(v) + variant_head_dim_v(v));
-    const double rate = (variant_has_blocks(v) ? 3.5 : 4.6) * (v->field[F_TILE_Q] == 64 ? 2 : 1);
-    return v->field[F_WIDENED] ? numbers / (groups * rate) + 5000 : 0;
+    const bool small = f[F_TILE_K] < 96 && f[F_TILE_Q] == 128 && f[F_DTYPE] == DTYPE_BF16;
+    const double of_blocks = 3.75 * f[F_TILE_K] / up(f[F_TILE_K], 12) * (small ? 0.67 : 1);
+    const double rate = (variant_has_blocks(v) ? of_blocks : 4.8) * (f[F_TILE_Q] == 64 ? 2 : 1);
+    return f[F_WIDENED] ? numbers / (groups * rate) + 5000 : 0;
 }
 
 /* How many times as long a step of three warpgroups takes over pages, beside one of two, as measured on an H200 at D = 64 and 128
