@@ -160,7 +160,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
     if (turned < 32)
         widener.walk = begin_walk(turned, &a, kv_lens, &f, &starts, 1);
 % end
-    widen_next(&widener, 0, ${ITEMS}, turned); /* the first tiles are wanted at once, and nobody has anything else to do */
+    const int more = widen_first(&widener, turned); /* the first tiles are wanted at once, and nobody has anything else to do */
 % end
     if (item < ${128*FEEDERS}) { /* the producer's warpgroup${FEEDERS > 1 ? ", and one that widens" : ""} */
         struct source from = {.q = ${MAP_Q}, .k = ${MAP_K}, .v = ${MAP_V}, .shared = shared,
@@ -212,7 +212,7 @@ void ${NAME}(__global const ${TYPE} *q, __global const ${TYPE_KV} *k, __global c
             widen_all(shared, memory, from.even, item - 32);
 % elif WIDENED
         else
-            widen_all(&widener, item - 32);
+            widen_all(&widener, more, item - 32);
 % end
         return;
     }

@@ -156,7 +156,15 @@ INLINED struct rows rows_of(const struct stored *x, const int values, const stru
 INLINED void widen_tile(const struct stored *x, const struct told *told, __global float *record, int even, const struct part *p,
     const int items, int item)
 {
-    float by = 1.0f;
+    float by = 1.0f, of_row[${ceil_div(BK, COUNT)}], of_keys[${ceil_div(BK, COUNT)}]; /* its scales, which are on their way while keys are widened */
+    if (!even) {
+        const struct rows k = rows_of(x, 0, p, 0), v = rows_of(x, 1, p, 0);
+        #pragma unroll
+        for (int n = 0; n * items < ${BK}; n++) {
+            const int r = item + n * items, is = r < p->count;
+            of_row[n] = is ? scale_of_row(&v, told, r) : 0.0f, of_keys[n] = is ? scale_of_row(&k, told, r) : 0.0f;
+        }
+    }
 % if BOUNDED
     uint squares = 0;
     struct rows t = rows_of(x, 0, p, wide_keys(x->a, x->memory) + row_in(x->a, p->b, p->g, p->first) * ${HD});
@@ -170,7 +178,7 @@ INLINED void widen_tile(const struct stored *x, const struct told *told, __globa
     }
 % end
     if (!even) {
-        const struct rows k = rows_of(x, 0, p, 0), v = rows_of(x, 1, p, 0);
+        const struct rows v = rows_of(x, 1, p, 0);
 % if BOUNDED
         /* The largest, and ${RESTS ? "whether they differ" : "one over the least"}; the largest of keys, or inf if one is negative or no number; and the square of the longest key, as it is stored. */
         float top[4] = {0.0f, 0.0f, 0.0f, square};
@@ -180,10 +188,12 @@ INLINED void widen_tile(const struct stored *x, const struct told *told, __globa
 % if BOUNDED
         const float scale = fmax(fabs(x->a->scale)${BY_LOG2E}, FLT_MIN); /* so that exponentials are powers of two */
 % end
-        #pragma unroll ${COPY_REGS < 60 ? 1 : 2}
-        for (int r = anew(item); r < ${BK}; r += items) {
-            const int is = r < p->count;
-            const float y = is ? scale_of_row(&v, told, r) : 0.0f, of_key = is ? scale_of_row(&k, told, r)${BOUNDED ? " * scale" : ""} : 0.0f;
+        #pragma unroll
+        for (int n = 0; n * items < ${BK}; n++) {
+            const int r = anew(item) + n * items, is = r < p->count;
+            const float y = of_row[n], of_key = of_keys[n]${BOUNDED ? " * scale" : ""};
+            if (r >= ${BK})
+                break;
             told->scales[r] = y;
 % if RESTS
             if (is)

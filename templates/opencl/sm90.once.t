@@ -193,36 +193,46 @@ INLINED int part_of(const struct widener *w, struct job job, struct part *p)
     return 1;
 }
 
-/* Takes a tile and widens it, with so many work-items; returns 0 if there is none. place: where the tile's number is left for all, which
- * must not be that of the tile before. */
-INLINED int widen_next(struct widener *w, int place, const int items, int item)
+/* Widens the tile that was left at a place, with so many work-items; returns 0 if there is none. Meanwhile the next one is taken, and left at
+ * another place: those who have it then begin it at once. */
+INLINED int widen_next(struct widener *w, int place, int next, const int items, int item)
 {
     const struct source *const f = w->f;
     __local uchar *const memory = f->memory;
     const struct told told = told_of(memory);
     struct part part;
-    leave_job(JOB_AT(place), take_job(w, item), item);
-    named_sync(WIDENING, items);
     if (!part_of(w, job_left(JOB_AT(place)), &part))
         return 0;
-    if (part.count <= 0 && part.first > 0) /* without keys there is one tile all the same */
-        return 1;
-% if IN_PAGES
-    find_rows(w->x, &told, &part, items, item);
-% end
+    const int is = part.count > 0 || part.first == 0; /* without keys there is one tile all the same */
     const long at = (long)(part.b * (int)here(f->a->kv_heads) + part.g) * f->wide.tiles + part.first / ${BK};
-    widen_tile(w->x, &told, records_of(f->a, w->x->memory) + at * ${RECORD/4}, ${SCALED ? "f->even, " : ""}&part, items, item);
+    if (is) {
+% if IN_PAGES
+        find_rows(w->x, &told, &part, items, item);
+% end
+        widen_tile(w->x, &told, records_of(f->a, w->x->memory) + at * ${RECORD/4}, ${SCALED ? "f->even, " : ""}&part, items, item);
+    }
+    const struct job job = take_job(w, item);
     memory_written();
+    leave_job(JOB_AT(next), job, item);
     named_sync(WIDENING, items);
-    if (item == 0)
+    if (is && item == 32) /* who takes tiles does not wait for what was written */
         tell((__global uint *)here((long)f->wide.done) + at, f->wide.turn);
     return 1;
 }
 
-/* Widens tiles until all are taken, with work-items 0 to ${COUNT - 1}; place 0 is that of a group's first tile. */
-INLINED void widen_all(struct widener *w, int item)
+/* Widens a group's first tile, with all of its work-items. */
+INLINED int widen_first(struct widener *w, int item)
 {
-    for (int place = 1; widen_next(w, place, ${COUNT}, item); place ^= 3)
-        ;
+    __local uchar *const memory = w->f->memory;
+    leave_job(JOB_AT(0), take_job(w, item), item);
+    named_sync(WIDENING, ${ITEMS});
+    return widen_next(w, 0, 1, ${ITEMS}, item);
+}
+
+/* Widens tiles until all are taken, with work-items 0 to ${COUNT - 1}, of whom the first has taken one if there are more. */
+INLINED void widen_all(struct widener *w, int more, int item)
+{
+    for (int place = 1; more; place ^= 3)
+        more = widen_next(w, place, place ^ 3, ${COUNT}, item);
     named_arrive(WIDENED_ALL, 128);
 }

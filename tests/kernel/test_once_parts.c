@@ -49,11 +49,11 @@ static const char text[] =
     "% else\n"
     "    w.some = heads_together(&a, 1);\n"
     "% end\n"
-    "    widen_next(&w, 0, ${ITEMS}, turned);\n"
+    "    const int more = widen_first(&w, turned);\n"
     "    if (item < 32)\n"
     "        named_sync(WIDENED_ALL, 128);\n"
     "    else if (item < 128)\n"
-    "        widen_all(&w, item - 32);\n"
+    "        widen_all(&w, more, item - 32);\n"
     "}\n";
 
 enum {
