@@ -571,16 +571,18 @@ static double pack_tiles_cycles(const struct shape *s, const struct operands *o,
     return elements * (o->key_parts > 1 ? 1.05 : 0.25) + keys * (row + narrow) + 2 * bytes / read_rate(cpu, bytes) + 1800;
 }
 
-/* What features take of a block of 64 keys, where a table reads its scores and changes them among products (INSIDE in
- * woven.sizes.t); or else in a pass over 128 vectors, beside no product. After timings on a Xeon at N = 1024 and 2048, in which a
- * bias and a mask came from memory. */
+/* What features take of a block of 64 keys: where a table reads its scores and changes them among products (INSIDE in
+ * woven.sizes.t), in a pass over 128 vectors between trips of the pipeline, or in such a pass where there is no pipeline. After
+ * timings on a Xeon at N = 1024 and 2048, in which a bias and a mask came from memory. */
 static double changes_cycles(const struct variant *v, const struct shape *s)
 {
     const int32_t *f = v->field;
-    if (!f[F_TABLE] || f[F_SPLIT] || f[F_SERIAL] || f[F_INVARIANT] || (f[F_BIAS] && f[F_MASK]))
+    if (s->modify <= 0 || f[F_SPLIT])
         return s->modify > 0 ? 128 * (2 + s->modify / 2) : 0;
-    const double bias = f[F_BIAS] ? 260 * (double)dtype_size(variant_dtype_bias(v)) : 0;
-    return (f[F_SOFTCAP] ? 300 : 0) + (f[F_ALIBI] ? 80 : 0) + (f[F_MASK] ? 250 : 0) + bias;
+    const bool inside = f[F_TABLE] && !f[F_SERIAL] && !f[F_INVARIANT] && !(f[F_BIAS] && f[F_MASK]);
+    const double read = (f[F_MASK] ? 250 : 0) + (f[F_BIAS] ? 260 * (double)dtype_size(variant_dtype_bias(v)) : 0);
+    return read + (inside ? (f[F_SOFTCAP] ? 300 : 0) + (f[F_ALIBI] ? 80 : 0)
+                          : 1100 + (f[F_SOFTCAP] ? 1600 : 0) + (f[F_ALIBI] ? 1000 : 0));
 }
 
 /* A group of 32 rows by a block of 64 keys. A product takes 16 cycles and waits for its tiles; of the exponentials, only the part

@@ -308,6 +308,30 @@ static void test_model_of_a_xeon(void **state)
     assert_int_equal(best_on(&xeon, &many, ISA_AMX).field[F_TILE_K], 512);
 }
 
+/* Prompts in bf16 with features on a Xeon: the table, which changes scores while it reads them, takes less than what does so in a
+ * pass of its own, and less than isa avx512. */
+static void test_model_of_features_of_a_xeon(void **state)
+{
+    static const struct {
+        enum field_id field;
+        int32_t value;
+    } features[] = {{F_SOFTCAP, 1}, {F_ALIBI, 1}, {F_MASK, 1}, {F_BIAS, 1 + DTYPE_BF16}, {F_BIAS, 1 + DTYPE_F32}};
+    (void)state;
+    const struct cpu xeon = {.model = "Intel(R) Xeon(R) Processor", .l1d = 49152, .l2 = 2 << 20, .l3 = 300 << 20};
+    for (int i = 0; i < 10; i++) {
+        struct tune_target t = tuner_target(1, 8, 8, 1024, 1024, 1);
+        t.caller.field[F_DTYPE] = DTYPE_BF16;
+        t.caller.field[F_HEAD_DIM] = i < 5 ? 64 : 128;
+        t.caller.field[features[i % 5].field] = features[i % 5].value;
+        const struct variant best = best_on(&xeon, &t, ISA_AMX), fma = best_on(&xeon, &t, ISA_AVX512);
+        struct variant apart = best;
+        assert_true(best.field[F_TABLE] && !best.field[F_SPLIT] && !best.field[F_SERIAL]);
+        assert_true(estimate_cycles(&best, &t, &xeon) < 0.5 * estimate_cycles(&fma, &t, &xeon));
+        apart.field[F_TABLE] = 0;
+        assert_true(estimate_cycles(&best, &t, &xeon) < estimate_cycles(&apart, &t, &xeon));
+    }
+}
+
 /* On 16 threads of a Xeon few heads of 512 tokens were fastest in tiles of 32 queries, of which each thread takes two or more:
  * where one is late, the others wait for little. Tiles of 64 queries, one for each thread, took 1.2 to 2.0 times as long. Of 8
  * heads both were within a fifth of each other, and larger ones were slower. Under a causal mask the tile that sees most keys must
@@ -417,6 +441,7 @@ int main(void)
         cmocka_unit_test(test_problem_is_shortened),
         cmocka_unit_test(test_model),
         cmocka_unit_test(test_model_of_a_xeon),
+        cmocka_unit_test(test_model_of_features_of_a_xeon),
         cmocka_unit_test(test_model_of_narrow_caches),
         cmocka_unit_test(test_model_of_many_rows_over_narrow_keys),
         cmocka_unit_test(test_model_of_groups),
