@@ -13,7 +13,7 @@
  * The system lets a process use tiles only if it has asked: call ${NAME}_prepare once before the first ${NAME}.
 % elif WOVEN
  * A tile of ${BQ} queries by ${BK} keys takes ${2*BQ*BK*(HD + HDV)} flops and ${BK*(HD + HDV)*SIZE} bytes of K and V: ${2*BQ*(HD + HDV)/((HD + HDV)*SIZE)} flops a byte.
- * Within it groups of ${MR} queries meet blocks of ${KEYS} keys. ${SERIAL ? "Exponentials need" : "A trip of the pipeline needs"} ${vectors(SERIAL ? "exponentials" : "trip")} of ${REGISTERS} vector registers${SERIAL ? ", values" : ""} ${SERIAL ? "" : "and "}${tiles(SERIAL ? "values" : "trip")} of 8 tiles.
+ * Within it groups of ${MR} queries meet blocks of ${KEYS} keys. ${SERIAL ? "Exponentials need" : "A trip of the pipeline needs"} ${vectors(SERIAL ? "exponentials" : INSIDE ? "trip_changed" : "trip")} of ${REGISTERS} vector registers${SERIAL ? ", values" : ""} ${SERIAL ? "" : "and "}${tiles(SERIAL ? "values" : INSIDE ? "trip_changed" : "trip")} of 8 tiles.
  * Workspace: ${WORKSPACE} bytes and ${(KBLOCK + VBLOCK + SIDE)*4} for every ${KEYS} keys, which parts may share.
  *
  * The system lets a process use tiles only if it has asked: call ${NAME}_prepare once before the first ${NAME}.

@@ -76,7 +76,8 @@ static void words_inside(const struct reading *r)
 static void begin_changes(const struct head *x, float *space)
 {
 % if SOFTCAP
-    static const float tanh_terms[5] = {0.999993089f, -0.332980653f, 0.130368113f, -0.0448175552f, 0.00903642452f}; /* times x, x^3 ... x^9: 6.9e-6 off at most, for x up to 1 */
+    /* Times x, x^3 ... x^9: 6.9e-6 of tanh off at most, for x up to 1. */
+    static const float tanh_terms[5] = {0.999993089f, -0.332980653f, 0.130368113f, -0.0448175552f, 0.00903642452f};
     const float cap = x->a->features->softcap, of_cap = x->a->scale / cap;
     float factor = cap * ${WORD_UNIT}${KEYED ? "" : " * of_cap"};
     for (int64_t t = 0; t < 5; t++${KEYED ? "" : ", factor *= of_cap * of_cap"})
