@@ -14,10 +14,10 @@
  *     another, in one chain for each score: micro.rows, micro.vecs and unroll only say how many chains go on at once. On
  *     avx512, and on avx512bf16 over narrow keys that are floats there, a score has four chains, each of every fourth
  *     element, which are added one after another: then four lanes of a vector can be one row's, and kernels of few queries need
- *     not transpose keys. Over int8 avx512bf16 adds products of integers, exactly and so in any order; whether a second word
- *     of a query takes part follows from the row and from the key, not from the tile. Where avx512bf16 multiplies pairs a score
- *     has 16, of which fours are added first: a vector of a key then meets one of a row as both lie. Over keys in blocks pairs
- *     are four chains for each block (on neonbf16 one), since
+ *     not transpose keys. Over int8, q8_0 and q4_0 avx512bf16 adds products of integers, exactly and so in any order, and blocks
+ *     in theirs; whether a second word of a query takes part follows from the row and from the key, not from the tile. Where
+ *     avx512bf16 multiplies pairs a score has 16, of which fours are added first: a vector of a key then meets one of a row as
+ *     both lie. Over keys in blocks of more than 512 columns pairs are four chains for each block (on neonbf16 one), since
  *     a vector then has the same slots of four keys. Kernels that split keys sum across a vector otherwise; invariant ones
  *     of other isas pack keys as kernels of many queries do. On the tensor cores a product is steps of 16 elements, in order,
  *     whose own order is the hardware's, whatever the sides of the tile are; of how many sums it is follows from types and

@@ -140,7 +140,7 @@
 % let HELD = max(0, min(DQ, (REGISTERS - LIVE*KB - 4 - 3*PARTED - SPARE)/LIVE))
 % let PARTED_Q = max(PARTED, PARTS_K)*(DQ - DQ % 2)
 %# Whether few queries make pairs of narrow numbers while they multiply them, in the order of prompts, which bits that are a promise want.
-% let WIDENS = SPLIT and (WEIGHS or QUARTERED)
+% let WIDENS = SPLIT and (WEIGHS or QUARTERED or INTEGRAL)
 %# Whether few queries make values by tables too, in that order of columns.
 % let EIGHTS_V = WIDENS and not BLOCKS and HDV % 64 == 0 and NV % 4 == 0 ? 1 : 0
 %# Invariant kernels that split keys part the even and the odd elements of values only, and only where they read these in place.
@@ -356,6 +356,8 @@
 %# A chain is so many slots, each so many behind the last one in a row of queries.
 % let CHAIN = QUARTERED ? 4 : LDQ/W
 % let CHAIN_STEP = QUARTERED ? 4 : W
+%# Rows that meet a panel of blocks together, with sums of a block and scores so far in registers.
+% let ROWS_AT_ONCE = MR % 4 == 0 and 9*NV + 4 <= REGISTERS ? 4 : MR % 2 == 0 and 5*NV + 4 <= REGISTERS ? 2 : 1
 % let ACROSS_STEPS = CHAIN % 4 == 0 ? 4 : CHAIN % 3 == 0 ? 3 : CHAIN % 2 == 0 ? 2 : 1
 % let SOME_K = round_up(FEW_O + FEW_RESULT, 64)
 % let SOME_V = SOME_K + round_up((not FOURS ? KT*KEY_ROWS : NARROW ? STAGE : W*LDQ)*4, 64)
@@ -412,7 +414,9 @@
 % assert MR*NV <= 64, "micro.rows times micro.vecs must be at most 64"
 % if INTEGRAL
 % micro pack_words
+% if not SPLIT or not BLOCKS
 % micro largest_scale with N = SPLIT ? 1 : NV
+% end
 % else
 % micro pack_q
 % end
@@ -543,7 +547,11 @@
 % end
 % micro pair_values
 % elif OPENS and BLOCKS
+% if INTEGRAL
+% micro open_blocks with BESIDE = (BLOCK_SLOTS + 1)*NR
+% else
 % micro open_stored with N = HD, BESIDE = (BLOCK_SLOTS + 1)*NR
+% end
 % if WEIGHS
 % micro open_stored as open_value_numbers with N = HDV, BESIDE = BK
 % else

@@ -230,6 +230,9 @@ static void walk(const struct rows *x, int64_t heads, const struct space *w, int
 % if INTEGRAL
     float top; /* of the tile's scales of keys */
 % end
+% if INTEGRAL and BLOCKS
+    float tops[${W}];
+% end
     begin(x, o);
     for (; j < end; j += ${BK}) {
         int64_t n = least(${BK}, end - j);
@@ -241,7 +244,9 @@ static void walk(const struct rows *x, int64_t heads, const struct space *w, int
         float odd; /* NaN where exponents do not bear the whole scale of some value */
         log_scales(w->c + ${BK}, w->c + ${2*BK}, &odd, over(n, ${2*W}));
 % end
-% if INTEGRAL
+% if INTEGRAL and BLOCKS
+        memset(tops, 0, sizeof tops);
+% elif INTEGRAL
         largest_scale(w->c, &top, ${W}, over(n, ${W}));
 % end
 % if FOURS
@@ -263,18 +268,21 @@ static void walk(const struct rows *x, int64_t heads, const struct space *w, int
 % if INTEGRAL
 % if IN_PLACE
             if (step == ${BK}) {
-                sum_keys(w->q, from, w->s, w->c, ld, 4 * ld);
+                sum_keys(w->q, from, w->s, ${BLOCKS ? "tops" : "w->c"}, ld, 4 * ld);
             } else
 % end
             {
                 if (j + c + ${AWAY} < x->s->keys)
-                    fetch_rows(key_at(x, j + c + ${AWAY}), x->a->k_stride[2], step);
+                    fetch_rows(key_at(x, j + c + ${AWAY}), x->a->k_stride[2]${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""}, step);
                 for (int64_t t = 0; t < x->count; t += ${MR})
-                    sum_again(w->q + t / ${MR} * ${QUERIES}, from, w->s + t * ${BK} + c, w->c + c, ld, 4 * ld);
+                    sum_again(w->q + t / ${MR} * ${QUERIES}, from, w->s + t * ${BK} + c, ${BLOCKS ? "tops" : "w->c + c"}, ld, 4 * ld);
             }
+% if BLOCKS
+            top = largest_of(tops);
+% end
             for (int64_t t = 0; t < x->count; t += ${MR})
                 for (int64_t i = 0; coarse(w->q[t / ${MR} * ${QUERIES} + ${AT_WORST}], top) && i < step; i += ${W})
-                    rest_keys(w->q + t / ${MR} * ${QUERIES}, from + i * ld, w->s + t * ${BK} + c + i, w->c + c + i, ld, 4 * ld);
+                    rest_keys(w->q + t / ${MR} * ${QUERIES}, from + i * ld, w->s + t * ${BK} + c + i, ${BLOCKS ? "tops" : "w->c + c + i"}, ld, 4 * ld);
         }
         for (int64_t t = 0; t < x->count; t++)
             if (coarse(w->q[t / ${MR} * ${QUERIES} + ${AT_WORST + 1}], top))

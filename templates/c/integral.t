@@ -15,7 +15,7 @@ static void weigh_rows(const struct attn_args *a, float *f, float *worst)
 % else
     const float times = a->scale${TIMES_SCALE_UNIT};
 % end
-    float bound = a->scale${TIMES_UNIT} * 128; /* a key's integers are that large at most */
+    float bound = a->scale${TIMES_UNIT} * ${NIBBLES ? 8 : 128}; /* a key's integers are that large at most */
     bound = bound < 0 ? -bound : bound;
     worst[0] = worst[1] = 0.0f;
     for (float *end = f + ${4*MR}; f < end; f += 4) {
@@ -25,31 +25,56 @@ static void weigh_rows(const struct attn_args *a, float *f, float *worst)
     }
 }
 
+% if BLOCKS
+/* A block's scale. */
+static float half_at(const uint8_t *from)
+{
+    const uint32_t half = from[0] | (uint32_t)from[1] << 8, power = half >> 10 & 31, digits = half & 1023;
+    const uint32_t bits = (power == 31 ? 255 : power + 112) << 23 | digits << 13;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    x = power ? x : (float)digits * 5.96046448e-8f;
+    return half & 0x8000 ? -x : x;
+}
+
+% end
+% if BLOCKS and SPLIT
+static float largest_of(const float *x)
+{
+    float top = 0.0f;
+    for (int64_t l = 0; l < ${W}; l++)
+        top = x[l] > top ? x[l] : top;
+    return top;
+}
+
+% end
 /* Scores of a row, query i of head h, against n keys from key j on, for those keys whose scale makes too much of what rests leave of the
  * query: its numbers are more than 2**22 times apart, or no finite ones. */
 static void without_words(const struct attn_args *a, const struct sequence *s, int64_t h, int64_t i, const float *f, int64_t j, int64_t n, float *scores)
 {
     const int64_t g = h / (a->heads / a->kv_heads);
     const ${CQ} *q = (const ${CQ} *)a->q + s->q_at + h * a->q_stride[1] + i * a->q_stride[2];
-    const ${CKV} *keys = (const ${CKV} *)a->k + s->k_at + g * a->k_stride[1];
+    const ${CKV} *keys = (const ${CKV} *)a->k + (s->k_at + g * a->k_stride[1])${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
+% if not BLOCKS
     const float *scales = a->features->k_scales + s->k_scales_at + g * a->features->k_scales_stride[1];
-    for (int64_t c = 0; c < n; c++) {
-        const float scale = scales[row_of(a, s, a->features->k_scales_stride, j + c)];
-        const ${CKV} *key = keys + row_of(a, s, a->k_stride, j + c);
-        float sum = 0.0f;
-        if (!coarse(f[3], scale < 0 ? -scale : scale))
-            continue;
-        for (int64_t d = 0; d < ${HD}; d++) {
-            uint32_t bits = (uint32_t)q[d] << 16;
-            float x;
-            memcpy(&x, &bits, sizeof x);
-            sum += x * (float)key[d];
-        }
-% if TABLED
-        scores[c] = sum * (a->scale < 0 ? -1.0f : 1.0f) * scale;
-% else
-        scores[c] = sum * (a->scale${TIMES_SCALE_UNIT}) * scale;
 % end
+    for (int64_t c = 0; c < n; c++) {
+        const ${CKV} *key = keys + row_of(a, s, a->k_stride, j + c)${BLOCKS ? " * " : ""}${BLOCKS ? BYTES : ""};
+        float score = 0.0f, top = 0.0f;
+        for (int64_t b = 0; b < ${HD}; b += ${BLOCKS ? VALUES : HD}${BLOCKS ? ", key += " : ""}${BLOCKS ? BYTES : ""}) {
+            const float scale = ${BLOCKS ? "half_at((const uint8_t *)key)" : "scales[row_of(a, s, a->features->k_scales_stride, j + c)]"};
+            float sum = 0.0f, size = scale < 0 ? -scale : scale;
+            top = top >= size ? top : size; /* a NaN stays unless a number comes */
+            for (int64_t d = 0; d < ${BLOCKS ? VALUES : HD}; d++) {
+                uint32_t bits = (uint32_t)q[b + d] << 16;
+                float x;
+                memcpy(&x, &bits, sizeof x);
+                sum += x * (float)${NIBBLES ? "((d < 16 ? key[2 + d] & 15 : key[2 + d - 16] >> 4) - 8)" : BLOCKS ? "key[2 + d]" : "key[d]"};
+            }
+            score += sum * scale;
+        }
+        if (coarse(f[3], top))
+            scores[c] = score * ${TABLED ? "(a->scale < 0 ? -1.0f : 1.0f)" : "(a->scale"}${TABLED ? "" : TIMES_SCALE_UNIT}${TABLED ? "" : ")"};
     }
 }
 % if SPLIT

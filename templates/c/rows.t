@@ -148,7 +148,7 @@ static void ${v ? "open_values" : "open_keys"}(const struct attn_args *a, const 
         ${v ? "widen_values" : "widen_keys"}(row, to + r * ${STEP}, factors, a->${X}_stride[2], ${STEP}, m);
 % end
 % else
-        ${v ? (WEIGHS ? "open_value_numbers" : "open_rows") : "open_stored"}(row, to + r * ${STEP}, ${ASIDE ? "beside + r, " : ""}a->${X}_stride[2] * ${BYTES}, m);
+        ${v ? (WEIGHS ? "open_value_numbers" : "open_rows") : INTEGRAL ? "open_blocks" : "open_stored"}(row, to + r * ${STEP}, ${ASIDE ? "beside + r, " : ""}a->${X}_stride[2] * ${BYTES}, m);
 % end
     }
     memset(to + n * ${STEP}, 0, (size_t)(${W} - n) * ${2*STEP});

@@ -59,9 +59,9 @@ static void attend(const struct attn_args *a, const struct space *w, const struc
         if (j > first && j % ${JOINS} == 0)
             to = begin_part(w, to, &part, padded);
 % end
-        struct place at = {w->q, w->k + j * ${KEY_ROWS}, w->v + j * ${VTILE/BK}, w->s, w->p, ${TO}->o, ${TO}->row${WEIGHS ? ", w->v + j * " : ""}${WEIGHS ? VTILE/BK : ""}${WEIGHS ? " + " : ""}${WEIGHS ? VTILE - BESIDE_VALUES : ""}${INTEGRAL ? ", w->q + " : ""}${INTEGRAL ? Q_NUMBERS : ""}${INTEGRAL ? ", w->q + " : ""}${INTEGRAL ? Q_WORST : ""}${INTEGRAL ? ", 0, a, s, h, i0, j" : ""}};
+        struct place at = {w->q, w->k + j * ${KEY_ROWS}, w->v + j * ${VTILE/BK}, w->s, w->p, ${TO}->o, ${TO}->row${WEIGHS ? ", w->v + j * " : ""}${WEIGHS ? VTILE/BK : ""}${WEIGHS ? " + " : ""}${WEIGHS ? VTILE - BESIDE_VALUES : ""}${INTEGRAL and not WEIGHS ? ", 0" : ""}${INTEGRAL ? ", w->q + " : ""}${INTEGRAL ? Q_NUMBERS : ""}${INTEGRAL ? ", w->q + " : ""}${INTEGRAL ? Q_WORST : ""}${INTEGRAL ? ", 0, a, s, h, i0, j" : ""}};
 % if INTEGRAL
-        largest_scale(at.k + ${LDQ*NR}, &at.top, ${KEY_ROWS*NR}, (least(${BK}, end - j) + ${NR - 1}) / ${NR});
+        largest_scale(at.k + ${(BLOCKS ? BLOCK_SLOTS : LDQ)*NR}, &at.top, ${KEY_ROWS/KEY_SCALES*NR}, (least(${BK}, end - j) + ${NR - 1}) / ${NR}${BLOCKS ? " * " : ""}${BLOCKS ? KEY_SCALES : ""});
 % end
         int whole = seen_below - j >= ${BK}${WINDOW ? " && seen_from <= j" : ""};
         for (int64_t i = 0; i < rows; i += ${MR}, at.q += ${MR*LDQ}, at.o += ${MR*LDO}, at.row += ${STATE}${INTEGRAL ? ", at.i += " : ""}${INTEGRAL ? MR : ""}${INTEGRAL ? ", at.numbers += " : ""}${INTEGRAL ? 4*MR : ""}${INTEGRAL ? ", at.worst += 2" : ""}) {

@@ -30,13 +30,14 @@
 % let WHY_UNIT = NATURAL ? "" : " /* exponentials are powers of two */"
 %# Where bits are a promise, a score is the sum of four chains, each of every fourth slot: few queries then have keys as they lie. Where pairs
 %# are multiplied it is the sum of as many as a vector has lanes (ACROSS): a vector of a key then meets one of a row as both lie.
-%# Over int8 a score is the sum of products of integers then, which has no order (INTEGRAL), as far as sums have room in 32 bits.
-% let INTEGRAL = INVARIANT and OPENS and TKV == "int8" and has_op("dotwordsr") and HD <= 512 ? 1 : 0
+%# Over int8 and blocks a score is made of sums of products of integers then, which have no order (INTEGRAL), as far as those of int8 have room in 32
+%# bits; of blocks, one for each block.
+% let INTEGRAL = INVARIANT and OPENS and (TKV == "int8" or BLOCKS) and has_op("dotwordsr") and HD <= 512 ? 1 : 0
 % let CHAINS = INVARIANT and has_op("fours") and not TILES and not (OPENS and BLOCKS) and not INTEGRAL ? (PAIRS ? W : 4) : 1
 % let ACROSS = CHAINS > 4 ? 1 : 0
 %# Of keys in blocks four keys share a vector then, a quarter for each: a block's sum has four chains, and slots are in the order in which
 %# few queries open a block.
-% let QUARTERED = INVARIANT and OPENS and BLOCKS and has_op("couplef") ? 1 : 0
+% let QUARTERED = INVARIANT and OPENS and BLOCKS and has_op("couplef") and not INTEGRAL ? 1 : 0
 %# Pairs of int8 and fp8 that few queries make by tables are of the first eight columns of every 16, and of the others; prompts have slots in
 %# that order, too.
 % let EIGHTS = ACROSS and OPENS and HD % 64 == 0 and has_op("someentries") ? 1 : 0

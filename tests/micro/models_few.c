@@ -344,7 +344,7 @@ void add_keys(struct job *j, int64_t keys, int64_t ld, bool is_raw)
                                                       : (double)get(j, 1, k * ld + paired_at(j, c)));
                 sum += term, size += fabs(term);
             }
-            want(j, 2, at, sum, ((double)(keys + 2) * 0x1p-24 + (is_raw && j->z.QUARTERED ? 0x1.01p-8 : 0)) * size + TINY);
+            want(j, 2, at, sum, ((double)(keys + 2) * 0x1p-24 + (is_raw && dtype_values(j->kv) > 1 ? 0x1.01p-8 : 0)) * size + TINY);
         }
 }
 

@@ -75,6 +75,30 @@ static void open_words(struct job *j)
         }
 }
 
+/* Of keys in blocks: what is stored, and scales beside. */
+static void open_blocks(struct job *j)
+{
+    const struct sizes *z = &j->z;
+    const int64_t n = up_to(j, z->W), row = z->HD / 32, ld = row + j->kind % 3 * 2;
+    memory(j, 0, j->kv, (n - 1) * ld + row);
+    memory(j, 1, DTYPE_F32, n * z->HD / 2);
+    memory(j, 2, DTYPE_F32, (row - 1) * j->beside + n);
+    integer(j, 3, step(j, ld));
+    integer(j, 4, n);
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t b = 0; b < row; b++) {
+            uint16_t half;
+            memcpy(&half, j->arg[0].before + (i * ld + b) * (int64_t)dtype_size(j->kv), 2);
+            want(j, 2, b * j->beside + i, (double)dtype_load(DTYPE_F16, &half, 0), 0);
+        }
+        for (int64_t s = 0; s < z->HD / 2; s++) {
+            const int16_t first = (int16_t)stored_number(j, 0, i * ld, 2 * s);
+            const int16_t second = (int16_t)stored_number(j, 0, i * ld, 2 * s + 1);
+            want_integer(j, 1, i * z->HD / 2 + s, (int32_t)((uint16_t)first | (uint32_t)(uint16_t)second << 16));
+        }
+    }
+}
+
 static void largest_scale(struct job *j)
 {
     const struct sizes *z = &j->z;
@@ -111,7 +135,8 @@ static int16_t draw_word(struct job *j)
 
 static int64_t panel_word(const struct sizes *z, int64_t key, int64_t d)
 {
-    return 2 * ((key / z->NR * z->KEY_ROWS + d / 2) * z->NR + key % z->NR) + d % 2;
+    const int64_t slot = d / 2 / z->BLOCK_SLOTS * (z->BLOCK_SLOTS + 1) + d / 2 % z->BLOCK_SLOTS;
+    return 2 * ((key / z->NR * z->KEY_ROWS + slot) * z->NR + key % z->NR) + d % 2;
 }
 
 /* Arguments 0 to 3, for n panels: words of queries and of keys, scores, and the numbers of rows. behind: how many elements scores
@@ -132,12 +157,28 @@ static void draw_tile(struct job *j, int64_t n, int64_t behind)
         set(j, 3, 4 * i + 1, 0x1p-10f * fabsf(random_normal(&j->random)));
 }
 
-static double sum_of(const struct job *j, int64_t row, int64_t key)
+/* Over all blocks, or the one that a key is elsewhere, sums times scales; and the sum of the sizes of these. */
+static double sum_of(const struct job *j, int64_t row, int64_t key, double *size)
 {
-    int64_t sum = 0;
-    for (int64_t d = 0; d < 2 * j->z.SQ; d++)
-        sum += word_at(j, 0, 2 * row * j->z.LDQ + d) * word_at(j, 1, panel_word(&j->z, key, d));
-    return (double)sum;
+    const int64_t block = 2 * j->z.BLOCK_SLOTS;
+    double all = 0;
+    *size = 0;
+    for (int64_t b = 0; b < j->z.KEY_SCALES; b++) {
+        int64_t sum = 0;
+        for (int64_t d = b * block; d < (b + 1) * block && d < 2 * j->z.SQ; d++)
+            sum += word_at(j, 0, 2 * row * j->z.LDQ + d) * word_at(j, 1, panel_word(&j->z, key, d));
+        all += (double)sum * (double)*scale_beside(j, key, b);
+        *size += fabs((double)sum * (double)*scale_beside(j, key, b));
+    }
+    return all;
+}
+
+static float largest_beside(const struct job *j, int64_t key)
+{
+    float top = 0;
+    for (int64_t b = 0; b < j->z.KEY_SCALES; b++)
+        top = fmaxf(top, fabsf(*scale_beside(j, key, b)));
+    return top;
 }
 
 static void sum_tile(struct job *j)
@@ -148,8 +189,9 @@ static void sum_tile(struct job *j)
     integer(j, 4, n);
     for (int64_t i = 0; i < z->MR * n * z->NR; i++) {
         const int64_t row = i / (n * z->NR), key = i % (n * z->NR);
-        const double score = sum_of(j, row, key) * (double)get(j, 3, 4 * row) * (double)*scale_beside(j, key, 0);
-        want(j, 2, row * z->BK + key, score, fabs(score) * 0x1p-22 + TINY);
+        double size;
+        const double factor = (double)get(j, 3, 4 * row), score = sum_of(j, row, key, &size) * factor;
+        want(j, 2, row * z->BK + key, score, fabs(size * factor) * (double)(z->KEY_SCALES + 3) * 0x1p-24 + TINY);
     }
 }
 
@@ -164,15 +206,16 @@ static void sum_and_tops(struct job *j)
     memory(j, 4, DTYPE_F32, 1);
     integer(j, 5, n);
     if (strange >= 0)
-        *scale_beside(j, strange, 0) = NAN;
+        *scale_beside(j, strange, z->KEY_SCALES - 1) = NAN;
     if (lost >= 0)
         set(j, 3, 4 * lost, NAN);
     want_integer(j, 4, 0, lost >= 0 ? (1 << z->W) - 1 : strange < 0 ? 0 : 1 << strange % z->W);
     for (int64_t i = 0; i < z->MR; i++)
         for (int64_t c = 0; c < keys; c++) {
             const int64_t at = z->BEST + i * z->W + c % z->W;
-            const double score = sum_of(j, i, c) * (double)get(j, 3, 4 * i) * (double)*scale_beside(j, c, 0);
-            const double error = fabs(score) * 0x1p-22 + TINY;
+            double size;
+            const double factor = (double)get(j, 3, 4 * i), score = sum_of(j, i, c, &size) * factor;
+            const double error = fabs(size * factor) * (double)(z->KEY_SCALES + 3) * 0x1p-24 + TINY;
             struct want *top = &j->arg[2].want[at];
             want(j, 2, i * z->BK + c, score, error);
             if (c < z->W || score > top->value)
@@ -187,11 +230,11 @@ static void sum_and_tops(struct job *j)
 }
 
 /* A score that rests join where it would be off by more than 2**-10. */
-static void want_joined(struct job *j, int64_t at, double rest, float scale, float off)
+static void want_joined(struct job *j, int64_t at, double rest, double size, float scale, float off)
 {
-    const double before = (double)get(j, 2, at), joined = before + rest;
+    const double before = (double)get(j, 2, at);
     if (fabsf(scale) * off > 0x1p-10f)
-        want(j, 2, at, joined, (fabs(before) + fabs(rest)) * 0x1p-22 + TINY);
+        want(j, 2, at, before + rest, (fabs(before) + fabs(size) * (double)(j->z.KEY_SCALES + 3)) * 0x1p-23 + TINY);
 }
 
 static void rest_tile(struct job *j)
@@ -202,25 +245,55 @@ static void rest_tile(struct job *j)
     integer(j, 4, n);
     for (int64_t i = 0; i < z->MR * n * z->NR; i++) {
         const int64_t row = i / (n * z->NR), key = i % (n * z->NR);
-        const float scale = *scale_beside(j, key, 0);
-        want_joined(j, row * z->BK + key, sum_of(j, row, key) * (double)get(j, 3, 4 * row + 2) * (double)scale, scale,
-                    get(j, 3, 4 * row + 1));
+        double size;
+        const double factor = (double)get(j, 3, 4 * row + 2), rest = sum_of(j, row, key, &size) * factor;
+        want_joined(j, row * z->BK + key, rest, size * factor, largest_beside(j, key), get(j, 3, 4 * row + 1));
     }
 }
 
 /* ---- few queries ---- */
 
-/* Scores of so many keys; rests: what these add. Words that are not asked for stay as they were drawn. */
+/* The scale of a block of a key, whose blocks begin key * ld units behind the first one's, or of the key. */
+static float scale_of(const struct job *j, int64_t key, int64_t ld, int64_t block)
+{
+    uint16_t half;
+    if (dtype_values(j->kv) == 1)
+        return get(j, 3, key);
+    memcpy(&half, j->arg[1].before + (key * ld + block) * (int64_t)dtype_size(j->kv), 2);
+    return dtype_load(DTYPE_F16, &half, 0);
+}
+
+/* A score of row i, or what rests add to it, without the row's factor; the sizes of what it is a sum of; and the largest scale. */
+static double few_sum(const struct job *j, int64_t from, int64_t i, int64_t key, int64_t ld, double *size, float *top)
+{
+    const int64_t row = 2 * j->z.LDQ, block = dtype_values(j->kv) > 1 ? 32 : row;
+    double all = 0;
+    *size = 0, *top = 0;
+    for (int64_t b = 0; b < row; b += block) {
+        const float scale = scale_of(j, key, ld, b / block);
+        int64_t sum = 0;
+        for (int64_t d = b; d < b + block; d++) {
+            const int64_t at = 2 * from + i * 4 * row + first_of_four(in_quarters_at(j, d));
+            sum += word_at(j, 0, at) * (int64_t)stored_number(j, 1, key * ld, d);
+        }
+        all += (double)sum * (double)scale, *size += fabs((double)sum * (double)scale), *top = fmaxf(*top, fabsf(scale));
+    }
+    return all;
+}
+
+/* Scores of so many keys; rests: what these add. Words that are not asked for stay as they were drawn. Of keys in blocks, lanes
+ * behind all become no less than the largest scales. */
 static void few_sums(struct job *j, int64_t keys, bool rests)
 {
     const struct sizes *z = &j->z;
-    const int64_t row = 2 * z->LDQ, ld = row + j->kind % 3 * 7, from = rests ? 4 * z->QROWS * z->LDQ : 0;
+    const bool blocks = dtype_values(j->kv) > 1;
+    const int64_t row = 2 * z->LDQ, ld = units(j, row) + j->kind % 3 * (blocks ? 2 : 7), from = rests ? 4 * z->QROWS * z->LDQ : 0;
     memory(j, 0, DTYPE_F32, z->AT_NUMBERS + 4 * z->QROWS);
-    memory(j, 1, j->kv, (keys - 1) * ld + row);
+    memory(j, 1, j->kv, (keys - 1) * ld + units(j, row));
     memory(j, 2, DTYPE_F32, (z->MR - 1) * z->BK + keys);
-    memory(j, 3, DTYPE_F32, keys);
-    integer(j, 4, ld);
-    integer(j, 5, 4 * ld);
+    memory(j, 3, DTYPE_F32, blocks ? z->W : keys);
+    integer(j, 4, step(j, ld));
+    integer(j, 5, 4 * step(j, ld));
     for (int64_t i = 0; i < z->QROWS * row; i++) {
         const int64_t at = 2 * from + i / row * 4 * row + first_of_four(i % row);
         const int16_t word = draw_word(j);
@@ -228,20 +301,21 @@ static void few_sums(struct job *j, int64_t keys, bool rests)
             put_word(j, 0, at + copy * 8, word);
     }
     for (int64_t i = 0; i < z->QROWS; i++)
-        set(j, 0, z->AT_NUMBERS + 4 * i + 1, 0x1p-10f * fabsf(random_normal(&j->random)));
+        set(j, 0, z->AT_NUMBERS + 4 * i + 1, 0x1p-10f * fabsf(random_normal(&j->random)) * (blocks ? 30 : 1));
+    for (int64_t l = 0; l < z->W && blocks; l++)
+        want(j, 3, l, (double)get(j, 3, l), 0);
     for (int64_t i = 0; i < z->MR; i++)
         for (int64_t c = 0; c < keys; c++) {
-            const float scale = get(j, 3, c);
-            int64_t sum = 0;
-            for (int64_t d = 0; d < row; d++) {
-                const int64_t at = 2 * from + i * 4 * row + first_of_four(in_quarters_at(j, d));
-                sum += word_at(j, 0, at) * (int64_t)number(j, 1, c * ld, d);
-            }
-            const double score = (double)sum * (double)get(j, 0, z->AT_NUMBERS + 4 * i + 2 * rests) * (double)scale;
+            double size;
+            float top;
+            const double factor = (double)get(j, 0, z->AT_NUMBERS + 4 * i + 2 * rests);
+            const double score = few_sum(j, from, i, c, ld, &size, &top) * factor;
+            if (blocks && (double)top > j->arg[3].want[c % z->W].value)
+                want(j, 3, c % z->W, (double)top, 0);
             if (rests)
-                want_joined(j, i * z->BK + c, score, scale, get(j, 0, z->AT_NUMBERS + 4 * i + 1));
+                want_joined(j, i * z->BK + c, score, size * factor, top, get(j, 0, z->AT_NUMBERS + 4 * i + 1));
             else
-                want(j, 2, i * z->BK + c, score, fabs(score) * 0x1p-22 + TINY);
+                want(j, 2, i * z->BK + c, score, fabs(size * factor) * (double)(row / 32 + 3) * 0x1p-24 + TINY);
         }
 }
 
@@ -261,7 +335,7 @@ static void rest_keys(struct job *j)
 }
 
 const struct model integral_models[] = {
-    {"pack_words", pack_words},     {"open_words", open_words}, {"largest_scale", largest_scale}, {"sum_tile", sum_tile},
-    {"sum_and_tops", sum_and_tops}, {"rest_tile", rest_tile},   {"sum_keys", sum_keys},           {"sum_again", sum_again},
-    {"rest_keys", rest_keys},       {NULL, NULL},
+    {"pack_words", pack_words},     {"open_words", open_words}, {"open_blocks", open_blocks}, {"largest_scale", largest_scale},
+    {"sum_tile", sum_tile},         {"sum_and_tops", sum_and_tops}, {"rest_tile", rest_tile}, {"sum_keys", sum_keys},
+    {"sum_again", sum_again},       {"rest_keys", rest_keys},   {NULL, NULL},
 };

@@ -258,7 +258,7 @@ static void pair_values(struct job *j)
     integer(j, 3, n);
     for (int64_t i = 0; i < n * columns; i++) {
         const double x = (double)number(j, 0, i / columns * ld, i % columns) / (j->kv == DTYPE_FP8 ? 256 : 1);
-        want(j, 1, i / columns * j->z.LDV + paired_at(j, i % columns), x, j->z.QUARTERED ? fabs(x) * 0x1.01p-8 : 0);
+        want(j, 1, i / columns * j->z.LDV + paired_at(j, i % columns), x, dtype_values(j->kv) > 1 ? fabs(x) * 0x1.01p-8 : 0);
     }
 }
 

@@ -25,7 +25,7 @@
 #include "../kit/seed.h"
 #include "models.h"
 
-enum { UNITS = 3100, VARIANTS = 250, SLOW_VARIANTS = 3, TOLD = 3, TIMEOUT = 300, DOING = 300 };
+enum { UNITS = 3400, VARIANTS = 256, SLOW_VARIANTS = 3, TOLD = 3, TIMEOUT = 300, DOING = 300 };
 /* Which kind of kernel for few queries a shape is of. */
 enum { IN_PAGES = 2, INVARIANT, SINKING, CAPPED, WHOLE, WHOLE_SINKING, WHOLE_CAPPED };
 
@@ -81,6 +81,8 @@ static const struct shape narrow_shapes[] = {
     {128, 256, 4, 4, 2, 1, false, true}, {256, 128, 4, 4, 2, 1, false, true}, /* and of blocks, or pairs of bf16 */
     {96, 160, 1, 2, 2, 1, false, INVARIANT}, {160, 96, 8, 2, 2, 1, false, INVARIANT}, /* and rows that are no multiple of these */
     {72, 40, 3, 2, 2, 1, false, WHOLE_CAPPED}, {40, 64, 4, 4, 2, 1, false, WHOLE_CAPPED}, /* prompts without a table */
+    {64, 32, 4, 2, 2, 1, false, WHOLE_CAPPED}, {64, 32, 2, 2, 2, 1, false, INVARIANT}, /* blocks of these; and two rows */
+    {544, 32, 4, 2, 2, 1, false, INVARIANT}, {544, 32, 4, 2, 2, 1, false, WHOLE}, /* wider than sums of integers may be */
 };
 enum { NARROW_SHAPES = sizeof narrow_shapes / sizeof *narrow_shapes, FIRST_OF_PAIRS = 27 };
 
@@ -192,7 +194,7 @@ static int add_narrow(struct suite *s, enum isa isa, int width, struct gen_error
             struct variant v = variant_of(&narrow_shapes[i], isa, q, width);
             struct gen_error refused;
             const bool whole = !narrow_shapes[i].split;
-            const bool tiles = i > NARROW_SHAPES - 9 && (isa != ISA_AVX512BF16 || i < NARROW_SHAPES - 4);
+            const bool tiles = i > NARROW_SHAPES - 13 && (isa != ISA_AVX512BF16 || i < NARROW_SHAPES - 8);
             const bool pairs = i >= FIRST_OF_PAIRS && i < FIRST_OF_PAIRS + 10 && isa != ISA_AVX512BF16;
             if ((isas[isa].pairs && (i + t) % 2 && !integers && !whole) || (tiles && isa != ISA_AMX) || pairs)
                 continue;
