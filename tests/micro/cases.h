@@ -6,7 +6,7 @@
 #include "tables.h"
 
 enum {
-    CASES_MAX = 1200,
+    CASES_MAX = 2400,
     AT = 3,     /* memory operands are written p[AT], so that addresses have offsets and are not aligned */
     KEPT = 24,  /* at most so many vectors kept alive across the op, which pushes it to the last registers */
     GUARD = 64, /* bytes around what may be written */
