@@ -157,6 +157,32 @@ static void test_variables_of_fields_mean_the_field(void **state)
     assert_true(lets > 300);
 }
 
+/* Sizes that all templates of a driver read have names of their own: a second `let` of a name would change what the lines behind it
+ * mean, those of micro-kernels among them, and nothing would say so. */
+static void test_each_size_is_let_once(void **state)
+{
+    int lets = 0;
+    (void)state;
+    for (int i = 0; i < embedded_count; i++) {
+        const struct embedded_file *f = &embedded_files[i];
+        char name[500][40];
+        int n = 0;
+        if (!strstr(f->path, ".sizes.t"))
+            continue;
+        for (const char *line = f->data; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+            char value[1000] = "";
+            assert_true(n < 500);
+            if (sscanf(line, "%% let %39[A-Z0-9_] = %999[^\n]", name[n], value) != 2 || has_word(value, name[n]))
+                continue;
+            for (int k = 0; k < n; k++)
+                if (!strcmp(name[k], name[n]))
+                    fail_msg("%s lets %s twice; expected another name", f->path, name[n]);
+            n++, lets++;
+        }
+    }
+    assert_true(lets > 300);
+}
+
 static void test_driver_is_short(void **state)
 {
     const struct embedded_file *f = embedded_find("c/tiles.t");
@@ -313,6 +339,7 @@ int main(void)
         cmocka_unit_test(test_templates_know_no_instruction),
         cmocka_unit_test(test_ptx_stands_in_its_parts),
         cmocka_unit_test(test_variables_of_fields_mean_the_field),
+        cmocka_unit_test(test_each_size_is_let_once),
         cmocka_unit_test(test_driver_is_short),
         cmocka_unit_test(test_no_line_is_too_wide),
         cmocka_unit_test(test_each_file_has_its_place),
