@@ -25,12 +25,6 @@
 
 enum { TIMEOUT = 60, MOST_SET = 6 };
 
-struct fixture {
-    struct gen *gen;
-    struct cpu cpu;
-    uint64_t seed;
-};
-
 /* Fields that a variant has set. */
 struct set {
     enum field_id id;
@@ -44,7 +38,7 @@ struct edge {
 };
 
 struct task {
-    const struct fixture *fixture;
+    const struct built_fixture *fixture;
     struct variant v;
     const struct trial_shape *shape;
     struct found {
@@ -74,7 +68,7 @@ static bool rows_are(const struct check *c, int rows)
 }
 
 /* One variant; 0 when all is as it must be. */
-static int try_variant(const struct fixture *f, const struct edge *e, const struct variant *v)
+static int try_variant(const struct built_fixture *f, const struct edge *e, const struct variant *v)
 {
     struct task task = {.fixture = f, .v = *v, .shape = &e->shape};
     char name[GEN_NAME_MAX], why[200] = "", line[300];
@@ -104,7 +98,7 @@ static void try_edges(void **state, const struct edge *edges, size_t count)
                                           {DTYPE_BF16, DTYPE_BF16, DTYPE_F32}};
     static const int dims[][2] = {{64, 64}, {24, 9}, {33, 33}, {40, 16}};
     enum { TYPES = sizeof types / sizeof *types, FORMS = 3, KINDS = FORMS * TYPES }; /* as they are, with splits, with a table */
-    const struct fixture *f = *state;
+    const struct built_fixture *f = *state;
     int tried[FORMS] = {0}, failed = 0;
     for (size_t i = 0; i < count; i++)
         for (int k = 0; k < ISA_COUNT * KINDS; k++) {
@@ -354,7 +348,7 @@ static void test_sinks_beside_one_narrow_key(void **state)
     const struct edge edge = {.shape = {"one key", 1, 4, 2, 66, 1, .draw.sink = 3}, .rows = ROWS_NONE_EMPTY};
     int tried = 0, failed = 0;
     for (int k = 0; k < ISA_COUNT * (DTYPE_ALL - DTYPE_COUNT) * SEEDS; k++) {
-        struct fixture f = *(const struct fixture *)*state;
+        struct built_fixture f = *(const struct built_fixture *)*state;
         const enum isa isa = (enum isa)(k / SEEDS % ISA_COUNT);
         struct variant v = variant_default(isa);
         struct gen_error err;
@@ -378,7 +372,7 @@ static void test_sizes_of_narrow_values(void **state)
     enum { SIZES = sizeof sizes / sizeof *sizes };
     int tried = 0, failed = 0, splits = 0;
     for (int k = 0; k < ISA_COUNT * 2 * 2 * SIZES; k++) {
-        struct fixture f = *(const struct fixture *)*state;
+        struct built_fixture f = *(const struct built_fixture *)*state;
         const enum isa isa = (enum isa)(k % ISA_COUNT);
         const bool split = k / ISA_COUNT % 2;
         struct edge edge = {.shape = {"sizes of values", 1, 4, 2, split ? 2 : 35, 201}, .rows = ROWS_NONE_EMPTY};
@@ -398,24 +392,6 @@ static void test_sizes_of_narrow_values(void **state)
     assert_int_equal(failed, 0);
 }
 
-static int setup(void **state)
-{
-    struct fixture *f = calloc(1, sizeof *f);
-    struct gen_error err;
-    f->seed = test_seed();
-    cpu_detect(&f->cpu);
-    *state = f;
-    return gen_open(&f->gen, &err);
-}
-
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    gen_close(f->gen);
-    free(f);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -433,5 +409,5 @@ int main(void)
         cmocka_unit_test(test_sinks_beside_one_narrow_key),
         cmocka_unit_test(test_sizes_of_narrow_values),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, built_setup, built_teardown);
 }

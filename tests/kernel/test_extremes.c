@@ -19,30 +19,6 @@
 #include "../kit/choice.h"
 #include "../kit/seed.h"
 
-struct fixture {
-    struct gen *gen;
-    struct cpu cpu;
-    uint64_t seed;
-};
-
-static int setup(void **state)
-{
-    struct fixture *f = calloc(1, sizeof *f);
-    struct gen_error err;
-    f->seed = test_seed();
-    cpu_detect(&f->cpu);
-    *state = f;
-    return gen_open(&f->gen, &err);
-}
-
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    gen_close(f->gen);
-    free(f);
-    return 0;
-}
-
 /* ---- the lowest float, with which many a mask is made: it is a number, and only -inf takes a key away ---- */
 
 enum { LOW_ROWS = 3, LOW_KEYS = 150, LOW_DIM = 16 };
@@ -96,7 +72,7 @@ static void check_low(const struct low *x, double most, bool has_lse)
 }
 
 /* The variant's kernel on these arguments, in one part. */
-static void run_one(const struct fixture *f, const struct variant *v, struct attn_args a)
+static void run_one(const struct built_fixture *f, const struct variant *v, struct attn_args a)
 {
     struct kernel kernel = {0};
     struct gen_error err;
@@ -110,7 +86,7 @@ static void run_one(const struct fixture *f, const struct variant *v, struct att
 
 static void test_lowest_float_as_bias(void **state)
 {
-    const struct fixture *f = *state;
+    const struct built_fixture *f = *state;
     static struct low x;
     int tried = 0;
     for (int k = 0; k < 3 * ISA_COUNT; k++) {
@@ -145,7 +121,7 @@ static void test_lowest_float_as_bias(void **state)
 
 /* The first tile's values are the largest number below 0, and the second's weigh less than half of that, but for the last one,
  * which is -0: so an output is a number that was rounded to -0. Returns whether it is -0. */
-static bool stays_below(const struct fixture *f, const struct variant *v)
+static bool stays_below(const struct built_fixture *f, const struct variant *v)
 {
     enum { DIM = 16, MOST = 512 };
     static float q[DIM], k[MOST][DIM], values[MOST][DIM], o[2][DIM], lse[2];
@@ -181,7 +157,7 @@ static bool stays_below(const struct fixture *f, const struct variant *v)
 
 static void test_zeros_from_below(void **state)
 {
-    const struct fixture *f = *state;
+    const struct built_fixture *f = *state;
     int below = 0;
     for (int isa = 0; isa < ISA_COUNT; isa++) {
         struct variant v = variant_default((enum isa)isa);
@@ -218,7 +194,7 @@ static void check_neighbours(const struct wide *x, bool has_lse)
 static void test_largest_scale(void **state)
 {
     static const enum dtype types[][2] = {{DTYPE_F32, DTYPE_F32}, {DTYPE_BF16, DTYPE_BF16}, {DTYPE_BF16, DTYPE_Q8_0}};
-    const struct fixture *f = *state;
+    const struct built_fixture *f = *state;
     static struct wide x;
     int tried = 0, tables = 0;
     for (int k = 0; k < ISA_COUNT * 3 * 4; k++) {
@@ -266,5 +242,5 @@ int main(void)
         cmocka_unit_test(test_zeros_from_below),
         cmocka_unit_test(test_largest_scale),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, built_setup, built_teardown);
 }

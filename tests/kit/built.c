@@ -6,7 +6,27 @@
 #include <stdlib.h>
 
 #include "runtime/cpu/cc.h"
-#include "runtime/cpu/processor.h"
+#include "seed.h"
+
+int built_setup(void **state)
+{
+    struct built_fixture *f = calloc(1, sizeof *f);
+    struct gen_error err;
+    if (!f)
+        return -1;
+    f->seed = test_seed();
+    cpu_detect(&f->cpu);
+    *state = f;
+    return gen_open(&f->gen, &err);
+}
+
+int built_teardown(void **state)
+{
+    struct built_fixture *f = *state;
+    gen_close(f->gen);
+    free(f);
+    return 0;
+}
 
 int build_variant(const struct gen *gen, const struct variant *v, struct kernel *out, struct gen_error *err)
 {

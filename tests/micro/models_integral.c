@@ -181,20 +181,6 @@ static float largest_beside(const struct job *j, int64_t key)
     return top;
 }
 
-static void sum_tile(struct job *j)
-{
-    const struct sizes *z = &j->z;
-    const int64_t n = up_to(j, z->BK / z->NR);
-    draw_tile(j, n, 0);
-    integer(j, 4, n);
-    for (int64_t i = 0; i < z->MR * n * z->NR; i++) {
-        const int64_t row = i / (n * z->NR), key = i % (n * z->NR);
-        double size;
-        const double factor = (double)get(j, 3, 4 * row), score = sum_of(j, row, key, &size) * factor;
-        want(j, 2, row * z->BK + key, score, fabs(size * factor) * (double)(z->KEY_SCALES + 3) * 0x1p-24 + TINY);
-    }
-}
-
 /* A key's scale or a row's factor is NaN at times. */
 static void sum_and_tops(struct job *j)
 {
@@ -237,18 +223,32 @@ static void want_joined(struct job *j, int64_t at, double rest, double size, flo
         want(j, 2, at, before + rest, (fabs(before) + fabs(size) * (double)(j->z.KEY_SCALES + 3)) * 0x1p-23 + TINY);
 }
 
-static void rest_tile(struct job *j)
+/* Scores of panels, or what rests add to them. */
+static void sum_panels(struct job *j, bool rests)
 {
     const struct sizes *z = &j->z;
     const int64_t n = up_to(j, z->BK / z->NR);
     draw_tile(j, n, 0);
     integer(j, 4, n);
     for (int64_t i = 0; i < z->MR * n * z->NR; i++) {
-        const int64_t row = i / (n * z->NR), key = i % (n * z->NR);
+        const int64_t row = i / (n * z->NR), key = i % (n * z->NR), at = row * z->BK + key;
         double size;
-        const double factor = (double)get(j, 3, 4 * row + 2), rest = sum_of(j, row, key, &size) * factor;
-        want_joined(j, row * z->BK + key, rest, size * factor, largest_beside(j, key), get(j, 3, 4 * row + 1));
+        const double factor = (double)get(j, 3, 4 * row + 2 * rests), sum = sum_of(j, row, key, &size) * factor;
+        if (rests)
+            want_joined(j, at, sum, size * factor, largest_beside(j, key), get(j, 3, 4 * row + 1));
+        else
+            want(j, 2, at, sum, fabs(size * factor) * (double)(z->KEY_SCALES + 3) * 0x1p-24 + TINY);
     }
+}
+
+static void sum_tile(struct job *j)
+{
+    sum_panels(j, false);
+}
+
+static void rest_tile(struct job *j)
+{
+    sum_panels(j, true);
 }
 
 /* ---- few queries ---- */

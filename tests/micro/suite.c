@@ -6,15 +6,26 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
 #include "../../gen/gen.h"
 #include "runtime/cpu/processor.h"
+#include "runtime/numerics/convert.h"
 #include "../kit/child.h"
 #include "../kit/seed.h"
 
 enum { TIMEOUT = 120 };
+
+float *suite_numbers(int64_t n, enum dtype type, uint64_t *random)
+{
+    float *x = aligned_alloc(64, (size_t)(n + 15) / 16 * 64);
+    if (!x)
+        abort();
+    fill_normal(x, type, (size_t)(type == DTYPE_F32 ? n : 2 * n), random_next(random));
+    return x;
+}
 
 int suite_wrong(const struct suite *s, const char *what, int64_t at, double got, double expected)
 {

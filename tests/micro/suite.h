@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "gen/dtypes.h"
 #include "../kit/lowered.h"
 
 enum { SUITE_KERNELS = 4, SUITE_BATCHES = 6, SUITE_UNITS = 16, SUITE_CHECKS = 8, SUITE_NUMBERS = 8 };
@@ -48,6 +49,9 @@ struct suite {
 #define CALL(name, ...) batch_call(&s->batch[s->at], s->form, name, (const int64_t[LOWERED_ARGS]){__VA_ARGS__})
 #define AT(x) ((int64_t)(intptr_t)(x))
 
+/* Room for n floats, which begins at a line of the cache and which free() frees, with normal numbers: n of f32, or twice as many
+ * of bf16. Without memory it ends the program. */
+float *suite_numbers(int64_t n, enum dtype type, uint64_t *random);
 /* Prints it, and returns 1. */
 int suite_wrong(const struct suite *s, const char *what, int64_t at, double got, double expected);
 /* Runs the checks of a table as one test with cmocka, where ATTN_ISAS wants it; returns what main does. */

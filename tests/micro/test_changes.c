@@ -27,15 +27,6 @@ struct work {
     void *beside;
 };
 
-static float *numbers(int64_t n, enum dtype type, uint64_t *random)
-{
-    float *x = aligned_alloc(64, (size_t)(n + 15) / 16 * 64);
-    if (!x)
-        abort();
-    fill_normal(x, type, (size_t)(type == DTYPE_F32 ? n : 2 * n), random_next(random));
-    return x;
-}
-
 static int feature_of(const struct suite *s)
 {
     return features[s->table->batches[s->at].kernel];
@@ -52,7 +43,7 @@ static float bf16(uint16_t x)
 static void fill_beside(const struct suite *s, struct work *t, uint64_t *random)
 {
     static const uint16_t strange[] = {0xff80, 0x7fc0, 0x7f80, 0x4700, 0xc700};
-    t->beside = numbers(ROWS * LD, DTYPE_BF16, random);
+    t->beside = suite_numbers(ROWS * LD, DTYPE_BF16, random);
     for (int64_t i = 0; i < ROWS * LD; i++) {
         uint16_t *bias = (uint16_t *)t->beside + i;
         if (feature_of(s) == MASK)
@@ -77,9 +68,9 @@ static void set_pieces(float *n)
 
 static struct work work_of(const struct suite *s, uint64_t *random)
 {
-    struct work t = {.w = numbers(s->number[AT_SPACE] + SIDE, DTYPE_F32, random),
-                     .o = numbers((s->number[AT_CV] + 1) * COLUMN, DTYPE_F32, random),
-                     .side = numbers(TRIPS * BESIDE, DTYPE_F32, random)};
+    struct work t = {.w = suite_numbers(s->number[AT_SPACE] + SIDE, DTYPE_F32, random),
+                     .o = suite_numbers((s->number[AT_CV] + 1) * COLUMN, DTYPE_F32, random),
+                     .side = suite_numbers(TRIPS * BESIDE, DTYPE_F32, random)};
     float *n = t.w + s->number[AT_CHANGES];
     for (int64_t i = 0; i < s->number[AT_PROBS]; i++) /* as a bound has them where they are capped, but for those that may be far */
         t.w[i] = feature_of(s) == FAR ? (i % 7 ? 8 : 1000) * t.w[i] : fmaxf(-3, fminf(3, t.w[i]));
@@ -137,7 +128,7 @@ static void call_words(const struct suite *s, float **at, const void *beside)
 static int check_words(const struct suite *s, uint64_t *random)
 {
     struct work t = work_of(s, random);
-    float *scores = numbers(s->number[AT_PROBS], DTYPE_F32, random);
+    float *scores = suite_numbers(s->number[AT_PROBS], DTYPE_F32, random);
     float *at[8] = {NULL, NULL, NULL, NULL, NULL, t.w, NULL, t.side};
     int failed = 0;
     memcpy(scores, t.w, (size_t)s->number[AT_PROBS] * sizeof *scores);
@@ -179,9 +170,9 @@ static int check_trips(const struct suite *s, uint64_t *random)
 {
     const uint64_t seed = random_next(random);
     const int64_t n = 1 + (int64_t)random_below(random, TRIPS), element = feature_of(s) == MASK ? 1 : 2;
-    float *q = numbers(ROWS * s->number[AT_LDQ], DTYPE_BF16, random);
-    float *k = numbers(TRIPS * s->number[AT_KBLOCK], DTYPE_BF16, random);
-    float *v = numbers(TRIPS * s->number[AT_VBLOCK], DTYPE_BF16, random);
+    float *q = suite_numbers(ROWS * s->number[AT_LDQ], DTYPE_BF16, random);
+    float *k = suite_numbers(TRIPS * s->number[AT_KBLOCK], DTYPE_BF16, random);
+    float *v = suite_numbers(TRIPS * s->number[AT_VBLOCK], DTYPE_BF16, random);
     struct work t[2];
     for (int i = 0; i < 2; i++)
         t[i] = work_of(s, &(uint64_t){seed});

@@ -20,15 +20,6 @@ enum { SIDE = 16, KEYS = 64, ROWS = 32, COLUMN = 512, TRIPS = 3 };
 /* Numbers of the kernel. */
 enum { AT_PROBS, AT_ONES, AT_FACTOR, AT_SPACE, AT_KBLOCK, AT_VBLOCK, AT_LDQ, AT_CV };
 
-static float *numbers(int64_t n, enum dtype type, uint64_t *random)
-{
-    float *x = aligned_alloc(64, (size_t)(n + 15) / 16 * 64);
-    if (!x)
-        abort();
-    fill_normal(x, type, (size_t)(type == DTYPE_F32 ? n : 2 * n), random_next(random));
-    return x;
-}
-
 static int check_cut(const struct suite *s, uint64_t *random)
 {
     static float x[ROWS * KEYS], before[ROWS * KEYS];
@@ -73,7 +64,7 @@ static int check_cut_words(const struct suite *s, uint64_t *random)
 /* In all lanes; a row that is no number is longer than all others. */
 static int check_norms(const struct suite *s, uint64_t *random)
 {
-    float *q = numbers(ROWS * s->number[AT_LDQ], DTYPE_BF16, random), got[SIDE], pair[2], expected = 0;
+    float *q = suite_numbers(ROWS * s->number[AT_LDQ], DTYPE_BF16, random), got[SIDE], pair[2], expected = 0;
     const bool none = random_below(random, 4) == 0;
     if (none)
         memcpy(&q[random_below(random, (uint64_t)(ROWS * s->number[AT_LDQ]))], &(uint32_t){0x7fc03f80u}, 4);
@@ -100,8 +91,8 @@ struct work {
 };
 static struct work work_of(const struct suite *s, uint64_t *random)
 {
-    struct work t = {numbers(s->number[AT_SPACE] + SIDE, DTYPE_F32, random),
-                     numbers((s->number[AT_CV] + 1) * COLUMN, DTYPE_F32, random)};
+    struct work t = {suite_numbers(s->number[AT_SPACE] + SIDE, DTYPE_F32, random),
+                     suite_numbers((s->number[AT_CV] + 1) * COLUMN, DTYPE_F32, random)};
     fill_normal(t.w + s->number[AT_PROBS], DTYPE_BF16, 2 * 4 * 256, random_next(random));
     for (int64_t i = 0; i < 256; i++)
         memcpy(&t.w[s->number[AT_ONES] + i], &(uint32_t){0x3f803f80u}, 4);
@@ -125,9 +116,9 @@ static int check_trips(const struct suite *s, uint64_t *random)
     const uint64_t seed = random_next(random);
     const int64_t n = 1 + (int64_t)random_below(random, TRIPS);
     const bool fresh = n == 1; /* a group has one such trip */
-    float *q = numbers(ROWS * s->number[AT_LDQ], DTYPE_BF16, random),
-          *k = numbers(TRIPS * s->number[AT_KBLOCK], DTYPE_BF16, random);
-    float *v = numbers(TRIPS * s->number[AT_VBLOCK], DTYPE_BF16, random);
+    float *q = suite_numbers(ROWS * s->number[AT_LDQ], DTYPE_BF16, random),
+          *k = suite_numbers(TRIPS * s->number[AT_KBLOCK], DTYPE_BF16, random);
+    float *v = suite_numbers(TRIPS * s->number[AT_VBLOCK], DTYPE_BF16, random);
     struct work t[2];
     for (int i = 0; i < 2; i++)
         t[i] = work_of(s, &(uint64_t){seed});
